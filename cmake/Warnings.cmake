@@ -1,0 +1,16 @@
+# The one list of warnings and the one list of sanitizer flags.
+add_library(rankscope_warnings INTERFACE)
+target_compile_options(rankscope_warnings INTERFACE
+  -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wcast-align -Wunused -Woverloaded-virtual -Wnull-dereference
+  -Wdouble-promotion -Wformat=2 -Wimplicit-fallthrough)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC's flow analysis sees null pointers in the standard library's own code at -O2.
+  target_compile_options(rankscope_warnings INTERFACE -Wno-null-dereference -Wno-error=maybe-uninitialized)
+endif()
+
+add_library(rankscope_sanitizers INTERFACE)
+if(RANKSCOPE_SANITIZE)
+  target_compile_options(rankscope_sanitizers INTERFACE
+    -fsanitize=${RANKSCOPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(rankscope_sanitizers INTERFACE -fsanitize=${RANKSCOPE_SANITIZE})
+endif()
