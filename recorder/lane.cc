@@ -1,0 +1,194 @@
+// The slow paths of lanes: claiming, promoting, giving back, evicting. See lane.h and in_flight.h.
+// Each runs once a thread or on a rare branch of the hot path, never allocates and never waits.
+#include "recorder/lane.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "recorder/in_flight.h"
+#include "recorder/lane_table.h"
+#include "recorder/session.h"
+
+namespace rankscope::recorder {
+
+thread_local constinit Lane* t_lane = nullptr;
+
+namespace {
+
+constinit Lane g_lanes[kLaneLimit];
+pthread_key_t g_exit_key;          // its destructor gives a thread's lane back
+bool g_exit_key_made = false;      // written at start only
+thread_local constinit uint32_t t_skip_claims = 0;  // events until a thread without a lane looks again
+
+constexpr uint32_t kSkipClaims = 1024;
+
+void Release(Lane* lane) {
+  StoreRelaxed(lane->header->owner_thread_id, 0u);
+  StoreRelease(lane->in_use, 0u);
+}
+
+void OnThreadExit(void* value) {
+  t_lane = nullptr;
+  // After a fork the lanes are another session's.
+  if (value != nullptr && Active()) Release(static_cast<Lane*>(value));
+}
+
+void AddTenant(Lane* lane) {
+  schema::LaneHeader* header = lane->header;
+  char name[17] = {};
+  prctl(PR_GET_NAME, name, 0, 0, 0);
+  const auto thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
+  const uint32_t count = LoadRelaxed(header->tenant_count);
+  schema::LaneTenant& tenant = header->tenants[count % schema::kLaneTenants];
+  StoreRelaxed(tenant.first_record, lane->head);
+  StoreRelaxed(tenant.thread_id, thread_id);
+  StoreRelaxed(tenant.name, InternName(name, schema::NameKind::kThread));
+  StoreRelease(header->tenant_count, count + 1);
+  StoreRelaxed(header->owner_thread_id, thread_id);
+}
+
+Lane* TryTake(uint32_t first, uint32_t limit) {
+  for (uint32_t i = first; i < limit; ++i) {
+    if (LoadRelaxed(g_lanes[i].in_use) == 0 && CompareExchange(g_lanes[i].in_use, 0u, 1u)) return &g_lanes[i];
+  }
+  return nullptr;
+}
+
+void Occupy(Lane* lane) {
+  AddTenant(lane);
+  lane->promote_at_head = lane->large ? ~0ull : lane->head + lane->record_mask + 1;
+  t_lane = lane;
+  if (g_exit_key_made) pthread_setspecific(g_exit_key, lane);
+}
+
+}  // namespace
+
+void SetUpLanes(const RingGeometry& geometry) {
+  if (!g_exit_key_made) g_exit_key_made = pthread_key_create(&g_exit_key, OnThreadExit) == 0;
+  uint64_t slot = 0, record = 0;
+  for (uint32_t i = 0; i < geometry.lanes(); ++i) {
+    const bool large = i >= geometry.small_lanes;
+    const uint32_t records = large ? geometry.large_records : geometry.small_records;
+    const uint32_t slots = large ? geometry.large_slots : geometry.small_slots;
+    schema::LaneHeader* header = &g_session.lane_headers[i];
+    header->first_record = record;
+    header->record_count = records;
+    header->first_slot = slot;
+    header->slot_count = slots;
+    Lane& lane = g_lanes[i];
+    memset(lane.cell_of, 0, sizeof(lane.cell_of));
+    lane.records = g_session.records + record;
+    lane.slots = g_session.slots + slot;
+    lane.header = header;
+    lane.cells = g_session.cells + uint64_t{i} * geometry.cells_per_lane;
+    lane.head = lane.next_slot = lane.next_op = 0;
+    lane.record_mask = records - 1;
+    lane.slot_mask = slots - 1;
+    lane.first_slot = static_cast<uint32_t>(slot);
+    lane.cell_limit = geometry.cells_per_lane;
+    lane.cells_used = 0;
+    lane.index = static_cast<uint16_t>(i);
+    lane.large = large;
+    lane.in_use = 0;
+    record += records;
+    slot += slots;
+  }
+}
+
+void ForgetLanes() {
+  for (Lane& lane : g_lanes) lane.in_use = 0;
+  t_skip_claims = 0;
+  if (g_exit_key_made) pthread_setspecific(g_exit_key, nullptr);
+}
+
+Lane* ClaimLane() {
+  if (!Active()) return nullptr;
+  if (t_skip_claims > 0) {
+    --t_skip_claims;
+    CountLoss(schema::LossReason::kNoLane);
+    return nullptr;
+  }
+  const uint32_t small = g_session.header->small_lane_count;
+  Lane* lane = TryTake(0, small);
+  if (lane == nullptr) lane = TryTake(small, g_session.lane_count);
+  if (lane == nullptr) {
+    t_skip_claims = kSkipClaims;
+    CountLoss(schema::LossReason::kNoLane);
+    return nullptr;
+  }
+  Occupy(lane);
+  return lane;
+}
+
+void TryPromote(Lane* lane) {
+  lane->promote_at_head = ~0ull;
+  Lane* larger = TryTake(g_session.header->small_lane_count, g_session.lane_count);
+  if (larger == nullptr) return;
+  Occupy(larger);
+  Release(lane);
+}
+
+schema::TotalCell* ClaimCell(Lane* lane, uint32_t func, uint32_t size_class) {
+  // Cell 0 is what finds no room; it is there from the first overflow on.
+  uint32_t cell = lane->cells_used + 1;
+  const bool full = cell >= lane->cell_limit;
+  if (full) {
+    cell = 0;
+    CountLoss(schema::LossReason::kTotalsFull);
+  } else {
+    lane->cells_used = cell;
+    lane->cell_of[func][size_class] = static_cast<uint8_t>(cell + 1);
+  }
+  schema::TotalCell* out = &lane->cells[cell];
+  StoreRelaxed(out->key, schema::kTotalCellUsed | (full ? 0u : func << 8 | size_class));
+  return out;
+}
+
+NewSlot TakeBusySlot(Lane* lane) {
+  constexpr int kLookAhead = 16;
+  for (int i = 1; i < kLookAhead; ++i) {
+    schema::InFlightSlot* candidate = &lane->slots[(lane->next_slot + static_cast<uint64_t>(i)) & lane->slot_mask];
+    if (StillUnderWay(candidate, LoadRelaxed(candidate->tag))) continue;
+    lane->next_slot += static_cast<uint64_t>(i);
+    return TakeSlot(lane);
+  }
+  // All of them are under way: the oldest goes. If it was an operation that is recorded, so that a hang's first victim stays known.
+  schema::InFlightSlot* slot = &lane->slots[lane->next_slot & lane->slot_mask];
+  const uint64_t tag = LoadRelaxed(slot->tag);
+  if ((TagState(tag) & schema::kSlotIsOperation) != 0) {
+    const schema::EventKind kind = TagKind(tag);
+    RecordWords words{};
+    words.begin_ticks = LoadRelaxed(slot->begin_ticks);
+    words.end_ticks = ReadTicks();
+    words.kind_flags_comm_aux =
+        PackKind(schema::EventKind::kOpEvicted, LoadRelaxed(slot->flags), LoadRelaxed(slot->comm), LoadRelaxed(slot->aux));
+    words.op_id = LoadRelaxed(slot->op_id);
+    words.payload[0] = LoadRelaxed(slot->count);
+    const bool p2p = kind == schema::EventKind::kP2p || kind == schema::EventKind::kP2pApi;
+    const auto peer = static_cast<uint32_t>(LoadRelaxed(slot->root_or_peer));
+    const uint64_t ordinal = LoadRelaxed(slot->ordinal);
+    const uint64_t names = static_cast<uint64_t>(LoadRelaxed(slot->func)) | static_cast<uint64_t>(LoadRelaxed(slot->dtype)) << 8 |
+                           static_cast<uint64_t>(LoadRelaxed(slot->algo)) << 16 |
+                           static_cast<uint64_t>(LoadRelaxed(slot->proto)) << 24;
+    words.payload[1] = (p2p ? static_cast<uint64_t>(peer) : static_cast<uint64_t>(LoadRelaxed(slot->seq))) | ordinal << 32;
+    words.payload[2] = p2p ? (names & 0xffffu) : (names | static_cast<uint64_t>(peer) << 32);
+    Commit(lane, words);
+    lane = t_lane != nullptr ? t_lane : lane;  // Commit may have promoted the thread
+  } else {
+    // A network event that is forgotten: its operation can no longer be known to be finished.
+    const Resolved parent = Resolve(LoadRelaxed(slot->parent));
+    if (parent.slot != nullptr) {
+      StoreRelaxed(parent.slot->flags, static_cast<uint16_t>(LoadRelaxed(parent.slot->flags) | schema::kFlagTrackingLost));
+    }
+  }
+  CountLoss(schema::LossReason::kEvicted);
+  StoreRelaxed(slot->tag, tag & ~uint64_t{0xff});
+  StoreRelaxed(slot->children_started, 0u);
+  StoreRelaxed(slot->children_stopped, 0u);
+  return TakeSlot(lane);
+}
+
+}  // namespace rankscope::recorder
