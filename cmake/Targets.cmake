@@ -25,6 +25,7 @@ function(rankscope_injected_library NAME)
     target_compile_options(${NAME}${VARIANT} PRIVATE
       -O2 -fno-exceptions -fno-rtti -fno-strict-aliasing -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec
       -fno-semantic-interposition $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+    target_compile_definitions(${NAME}${VARIANT} PRIVATE RANKSCOPE_VERSION="${PROJECT_VERSION}")
     foreach(DEP ${ARG_DEPS})
       target_link_libraries(${NAME}${VARIANT} PUBLIC ${DEP}${VARIANT})
     endforeach()

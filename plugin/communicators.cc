@@ -1,4 +1,5 @@
-// See communicators.h. Called from NCCL's init and finalize, and once a communicator from its first event; never on the hot path.
+// See communicators.h. Called from NCCL's init and finalize, and once a communicator from its first event; never on
+// the hot path.
 #include "plugin/communicators.h"
 
 #include <stdlib.h>
@@ -67,7 +68,8 @@ void* AddCommunicator(int api_version, const CommunicatorIdentity& identity) {
   StoreRelease(entry->commit, uint64_t{slot} + 1);
   StoreRelease(comm->entry, entry);
   CommitInstant(schema::EventKind::kCommInit, comm->slot, now_ticks);
-  return reinterpret_cast<void*>(static_cast<uint64_t>(g_session.salt) << 32 | (uint64_t{slot} + 1) << 8 | kContextMark);
+  return reinterpret_cast<void*>(static_cast<uint64_t>(g_session.salt) << 32 | (uint64_t{slot} + 1) << 8 |
+                                 kContextMark);
 }
 
 void FinalizeCommunicator(void* context) {
@@ -85,7 +87,8 @@ void LearnIdentity(Communicator* comm, uint64_t hash, const char* name, int32_t 
   StoreRelaxed(entry->hash, hash);
   StoreRelaxed(entry->rank, rank);
   if (name != nullptr) StoreRelaxed(entry->name, recorder::InternName(name, schema::NameKind::kComm));
-  // A newer NCCL behind an old table gives no hash at all (reference, 1.7): then the rank is known, the communicator is not.
+  // A newer NCCL behind an old table gives no hash at all (reference, 1.7): then the rank is known, the communicator
+  // is not.
   const uint32_t flag = hash != 0 ? schema::kCommIdentityKnown : schema::kCommIdentityMissing;
   StoreRelease(entry->flags, LoadRelaxed(entry->flags) | flag);
 }

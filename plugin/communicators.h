@@ -1,9 +1,9 @@
 // The communicators of this process, as the plugin knows them: what stands behind the context that NCCL hands back.
 //
-// A context is a number like a handle is: salt of the process (32 bits) | slot + 1 | a mark. It resolves only in the process that
-// made it; slots are never reused, so a context that comes after its finalize (shared proxies) still finds its place.
-// Entries are made by init (any thread, several at once) and then written by the threads that launch on the communicator,
-// which NCCL's users must not do at the same time; counters are single-writer words of the ring.
+// A context is a number like a handle is: salt of the process (32 bits) | slot + 1 | a mark. It resolves only in the
+// process that made it; slots are never reused, so a context that comes after its finalize (shared proxies) still
+// finds its place. Entries are made by init (any thread, several at once) and then written by the threads that launch
+// on the communicator, which NCCL's users must not do at the same time; counters are single-writer words of the ring.
 #ifndef RANKSCOPE_PLUGIN_COMMUNICATORS_H_
 #define RANKSCOPE_PLUGIN_COMMUNICATORS_H_
 
@@ -23,13 +23,13 @@ struct Communicator {
   uint32_t peer_limit = 0;
   uint16_t slot = 0;
   uint8_t api_version = 0;
-  bool identity_pending = false;       // API v1..v3: identity comes with the first operation
-  bool api_seen = false;               // an API event came (first-of-communicator mark)
+  bool identity_pending = false;  // API v1..v3: identity comes with the first operation
+  bool api_seen = false;          // an API event came (first-of-communicator mark)
   bool launch_seen = false;
 };
 
 struct CommunicatorIdentity {
-  bool known = false;                  // false for API v1..v3
+  bool known = false;  // false for API v1..v3
   uint64_t hash = 0;
   const char* name = nullptr;
   int32_t rank = -1, ranks = 0, nodes = 0;

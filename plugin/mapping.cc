@@ -27,7 +27,8 @@ constexpr uint32_t kMaxU32 = 0xffffffffu;
 uint32_t Saturate32(uint64_t value) { return value > kMaxU32 ? kMaxU32 : static_cast<uint32_t>(value); }
 
 // Slots are written and read in 64-bit words where fields lie side by side; the layout is pinned here.
-static_assert(offsetof(InFlightSlot, seq) == 40 && offsetof(InFlightSlot, func) == 48 && offsetof(InFlightSlot, comm) == 56);
+static_assert(offsetof(InFlightSlot, seq) == 40 && offsetof(InFlightSlot, func) == 48 &&
+              offsetof(InFlightSlot, comm) == 56);
 static_assert(offsetof(InFlightSlot, children_started) == 80 && offsetof(InFlightSlot, thread_id) == 112);
 enum SlotWord { kWordSeqOrdinal = 5, kWordNames = 6, kWordComm = 7, kWordChildren = 10, kWordThread = 14 };
 
@@ -43,10 +44,13 @@ constexpr uint64_t PackComm(uint16_t comm, uint16_t flags, uint16_t aux) {
 }
 // The record's kind word from a slot's comm word.
 constexpr uint64_t KindWord(EventKind kind, uint64_t comm_word) {
-  return static_cast<uint64_t>(kind) | (comm_word & 0xffff0000u) | (comm_word & 0xffffu) << 32 | ((comm_word >> 32) & 0xffffu) << 48;
+  return static_cast<uint64_t>(kind) | (comm_word & 0xffff0000u) | (comm_word & 0xffffu) << 32 |
+         ((comm_word >> 32) & 0xffffu) << 48;
 }
 
-uint64_t BytesOf(uint64_t count, uint8_t dtype) { return count * schema::DataTypeBytes(static_cast<schema::DataType>(dtype)); }
+uint64_t BytesOf(uint64_t count, uint8_t dtype) {
+  return count * schema::DataTypeBytes(static_cast<schema::DataType>(dtype));
+}
 
 void CountUnresolved(Handle handle, const Resolved& resolved) {
   if (handle == 0 || (handle & 0xf) == kIgnoredRole) return;  // NCCL stops NULL and what we asked it to forget
@@ -94,10 +98,11 @@ InFlightSlot* JoinableApi(Handle parent, uint64_t* tag, uint16_t* flags, bool is
     return nullptr;
   }
   const EventKind kind = recorder::TagKind(api.tag);
-  // A handle that NCCL did not clear may be offered to a later, unrelated launch (reference, 3.3); and a point-to-point call may
-  // stand for one launch a peer. Only the first launch of the right sort joins.
+  // A handle that NCCL did not clear may be offered to a later, unrelated launch (reference, 3.3); and a
+  // point-to-point call may stand for one launch a peer. Only the first launch of the right sort joins.
   if (kind != (is_p2p ? EventKind::kP2pApi : EventKind::kCollApi)) {
-    if (kind == EventKind::kColl || kind == EventKind::kP2p || kind == EventKind::kCeColl) *flags |= schema::kFlagHasApi;
+    if (kind == EventKind::kColl || kind == EventKind::kP2p || kind == EventKind::kCeColl)
+      *flags |= schema::kFlagHasApi;
     return nullptr;
   }
   *flags |= api_flags & schema::kFlagHasApi;
@@ -105,8 +110,9 @@ InFlightSlot* JoinableApi(Handle parent, uint64_t* tag, uint16_t* flags, bool is
   return api.slot;
 }
 
-Handle PublishOperation(Lane* lane, Communicator* comm, const OperationStart& start, InFlightSlot* slot, uint32_t index,
-                        uint32_t generation, uint64_t now_ticks, uint16_t flags, bool joined, uint64_t old_tag) {
+Handle PublishOperation(Lane* lane, Communicator* comm, const OperationStart& start, InFlightSlot* slot,
+                        uint32_t index, uint32_t generation, uint64_t now_ticks, uint16_t flags, bool joined,
+                        uint64_t old_tag) {
   const uint32_t ordinal = comm != nullptr ? TakeLaunchOrdinal(comm, start, &flags) : schema::kOrdinalUnknown;
   uint64_t* words = WordsOf(slot);
   uint16_t lane_index = lane->index;
@@ -208,7 +214,8 @@ void StopApi(Lane* lane, InFlightSlot* slot, uint64_t tag, uint64_t now_ticks) {
   }
   recorder::StoreState(slot, state & static_cast<uint8_t>(~schema::kSlotApiOpen));
   if ((out.kind_flags_comm_aux >> 16 & schema::kFlagGraphCaptured) == 0) {
-    AddSingleWriter(recorder::CellOf(lane, names & 0xff, BytesOf(count, static_cast<uint8_t>(names >> 8)))->api_calls, 1u);
+    AddSingleWriter(recorder::CellOf(lane, names & 0xff, BytesOf(count, static_cast<uint8_t>(names >> 8)))->api_calls,
+                    1u);
   }
   recorder::Commit(lane, out);
 }
@@ -275,7 +282,9 @@ void FillPayload(EventKind kind, InFlightSlot* slot, RecordWords* out) {
 bool IsGpuStamp(EventKind kind) { return kind == EventKind::kKernelChannel || kind == EventKind::kKernelPhase; }
 
 // GPU stamps are used only if they can be true (reference, 3.7): set, and not reversed.
-bool StampsAreSane(const RecordWords& out) { return out.payload[0] != 0 && out.payload[1] != 0 && out.payload[1] >= out.payload[0]; }
+bool StampsAreSane(const RecordWords& out) {
+  return out.payload[0] != 0 && out.payload[1] != 0 && out.payload[1] >= out.payload[0];
+}
 
 void StopPlainEvent(Lane* lane, InFlightSlot* slot, uint64_t tag, uint64_t now_ticks) {
   const uint8_t state = recorder::LoadState(slot);
@@ -401,9 +410,11 @@ Handle StartProxyOp(Lane* lane, Communicator* comm, const ProxyOpStart& start) {
   StoreRelaxed(slot->begin_ticks, now_ticks);
   StoreRelaxed(slot->op_id, op != nullptr ? LoadRelaxed(op->op_id) : 0u);
   StoreRelaxed(slot->count, 0u);
-  StoreRelaxed(words[kWordSeqOrdinal], Pair32(static_cast<uint32_t>(start.steps), static_cast<uint32_t>(start.chunk_bytes)));
+  StoreRelaxed(words[kWordSeqOrdinal],
+               Pair32(static_cast<uint32_t>(start.steps), static_cast<uint32_t>(start.chunk_bytes)));
   StoreRelaxed(words[kWordNames], PackNames(0, 0, 0, 0, start.peer));
-  StoreRelaxed(words[kWordComm], PackComm(comm_slot, flags, static_cast<uint16_t>(start.channel | (start.is_send ? 0x100 : 0))));
+  StoreRelaxed(words[kWordComm],
+               PackComm(comm_slot, flags, static_cast<uint16_t>(start.channel | (start.is_send ? 0x100 : 0))));
   StoreRelaxed(words[kWordChildren], 0u);
   StoreRelaxed(slot->parent, op != nullptr ? start.parent : 0u);
   StoreRelaxed(slot->detail[0], static_cast<uint64_t>(static_cast<uint32_t>(start.pid)));
@@ -485,7 +496,8 @@ void RecordProxyOpState(Handle handle, int state, uint64_t bytes, int32_t steps)
   InFlightSlot* slot = OpenEvent(handle, EventKind::kProxyOp);
   if (slot == nullptr) return;
   if (bytes > LoadRelaxed(slot->count)) StoreRelaxed(slot->count, bytes);
-  StoreRelaxed(slot->detail[1], static_cast<uint64_t>(static_cast<uint32_t>(state)) | static_cast<uint64_t>(static_cast<uint32_t>(steps)) << 32);
+  StoreRelaxed(slot->detail[1], static_cast<uint64_t>(static_cast<uint32_t>(state)) |
+                                    static_cast<uint64_t>(static_cast<uint32_t>(steps)) << 32);
 }
 
 void RecordProxyStepState(Handle handle, int state, bool bytes_valid, uint64_t bytes) {
@@ -499,10 +511,17 @@ void RecordProxyStepState(Handle handle, int state, bool bytes_valid, uint64_t b
   // Three times in the order in which the states come; a repeated state (SendPeerWait may) keeps its first.
   if ((seen >> bit & 1) == 0) {
     switch (__builtin_popcountll(seen)) {
-      case 0: StoreRelaxed(slot->ordinal, elapsed); break;
-      case 1: StoreRelaxed(slot->detail[1], elapsed | (LoadRelaxed(slot->detail[1]) & ~uint64_t{kMaxU32})); break;
-      case 2: StoreRelaxed(slot->detail[1], (LoadRelaxed(slot->detail[1]) & kMaxU32) | uint64_t{elapsed} << 32); break;
-      default: break;
+      case 0:
+        StoreRelaxed(slot->ordinal, elapsed);
+        break;
+      case 1:
+        StoreRelaxed(slot->detail[1], elapsed | (LoadRelaxed(slot->detail[1]) & ~uint64_t{kMaxU32}));
+        break;
+      case 2:
+        StoreRelaxed(slot->detail[1], (LoadRelaxed(slot->detail[1]) & kMaxU32) | uint64_t{elapsed} << 32);
+        break;
+      default:
+        break;
     }
   }
   StoreRelaxed(slot->detail[0], detail | uint64_t{1} << (8 + bit));

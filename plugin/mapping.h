@@ -1,9 +1,10 @@
-// The mapping core: from what NCCL says, in any API version, to the ring's slots and records. One piece of code for all versions;
-// tables.cc decodes each version's descriptors into the small structs below and is inlined together with it.
+// The mapping core: from what NCCL says, in any API version, to the ring's slots and records. One piece of code for
+// all versions; tables.cc decodes each version's descriptors into the small structs below and is inlined together
+// with it.
 //
-// Hot path: called on NCCL's launching, proxy and CUDA callback threads, several at once. Never allocates, locks, logs, makes a
-// system call, or follows a pointer of NCCL's beyond the call. A parent is found by its handle's generation; where it is not
-// ours (PXN: another process's, or garbage) it is only noted.
+// Hot path: called on NCCL's launching, proxy and CUDA callback threads, several at once. Never allocates, locks,
+// logs, makes a system call, or follows a pointer of NCCL's beyond the call. A parent is found by its handle's
+// generation; where it is not ours (PXN: another process's, or garbage) it is only noted.
 #ifndef RANKSCOPE_PLUGIN_MAPPING_H_
 #define RANKSCOPE_PLUGIN_MAPPING_H_
 
@@ -23,14 +24,16 @@ using schema::EventKind;
 
 // A non-zero handle that means nothing: for events that must have one (Group up to NCCL 2.27) and aren't recorded.
 inline constexpr uint64_t kIgnoredRole = 0xf;
-inline Handle IgnoredHandle() { return static_cast<uint64_t>(recorder::g_session.salt & 0xffffu) << 48 | kIgnoredRole; }
+inline Handle IgnoredHandle() {
+  return static_cast<uint64_t>(recorder::g_session.salt & 0xffffu) << 48 | kIgnoredRole;
+}
 
 // Which events are wanted; a copy of the configuration, written at start.
 inline bool Wanted(uint32_t bits) { return (recorder::g_session.config.nccl_events & bits) != 0; }
 
-struct OperationStart {      // Coll, P2p, CeColl
+struct OperationStart {  // Coll, P2p, CeColl
   EventKind kind;
-  uint64_t parent = 0;       // handle of the API event; 0 = none
+  uint64_t parent = 0;  // handle of the API event; 0 = none
   uint64_t count = 0;
   uint64_t seq = 0;
   uint8_t func = 0, dtype = 0, algo = 0, proto = 0;
@@ -39,7 +42,7 @@ struct OperationStart {      // Coll, P2p, CeColl
   uint16_t flags = 0;
   uint64_t stream = 0;
 };
-struct ApiStart {            // CollApi, P2pApi
+struct ApiStart {  // CollApi, P2pApi
   EventKind kind;
   uint64_t count = 0;
   uint8_t func = 0, dtype = 0;
@@ -54,7 +57,7 @@ struct ProxyOpStart {
   uint8_t channel = 0;
   bool is_send = false;
 };
-struct EventStart {          // everything that only has a start, a stop and some numbers
+struct EventStart {  // everything that only has a start, a stop and some numbers
   EventKind kind;
   uint64_t parent = 0;
   uint16_t comm = schema::kCommUnknown;
