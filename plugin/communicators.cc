@@ -52,7 +52,7 @@ void* AddCommunicator(int api_version, const CommunicatorIdentity& identity) {
   comm->slot = static_cast<uint16_t>(slot);
   comm->api_version = static_cast<uint8_t>(api_version);
   comm->identity_pending = !identity.known;
-  comm->api_seen = comm->launch_seen = false;
+  comm->settled = 0;
   MakeOrdinals(comm, identity.ranks);
   const uint64_t now_ticks = recorder::ReadTicks();
   entry->hash = identity.hash;

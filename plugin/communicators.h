@@ -16,13 +16,18 @@ namespace rankscope::plugin {
 
 inline constexpr uint32_t kCommunicatorLimit = 512;
 
-struct Communicator {
+// What came at least once on a communicator; until then the slow path looks after first-of-communicator marks and
+// identities.
+enum SettledBits : uint8_t { kLaunchSettled = 1, kApiSettled = 2 };
+
+struct alignas(64) Communicator {
   schema::CommEntry* entry = nullptr;  // in the ring; stored last with release
   uint32_t* sent = nullptr;            // point-to-point ordinals by peer; private memory, never freed
   uint32_t* received = nullptr;
   uint32_t peer_limit = 0;
   uint16_t slot = 0;
   uint8_t api_version = 0;
+  uint8_t settled = 0;            // SettledBits
   bool identity_pending = false;  // API v1..v3: identity comes with the first operation
   bool api_seen = false;          // an API event came (first-of-communicator mark)
   bool launch_seen = false;

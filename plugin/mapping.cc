@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include "plugin/operation_start.h"
+#include "plugin/slot_words.h"
+
 namespace rankscope::plugin {
 
 using recorder::AddShared;
@@ -23,66 +26,23 @@ namespace {
 
 int32_t g_process_id = 0;  // written in init only
 
-constexpr uint32_t kMaxU32 = 0xffffffffu;
-uint32_t Saturate32(uint64_t value) { return value > kMaxU32 ? kMaxU32 : static_cast<uint32_t>(value); }
-
-// Slots are written and read in 64-bit words where fields lie side by side; the layout is pinned here.
-static_assert(offsetof(InFlightSlot, seq) == 40 && offsetof(InFlightSlot, func) == 48 &&
-              offsetof(InFlightSlot, comm) == 56);
-static_assert(offsetof(InFlightSlot, children_started) == 80 && offsetof(InFlightSlot, thread_id) == 112);
-enum SlotWord { kWordSeqOrdinal = 5, kWordNames = 6, kWordComm = 7, kWordChildren = 10, kWordThread = 14 };
-
-uint64_t* WordsOf(InFlightSlot* slot) { return reinterpret_cast<uint64_t*>(slot); }
-
-constexpr uint64_t Pair32(uint64_t low, uint64_t high) { return (low & kMaxU32) | high << 32; }
-constexpr uint64_t PackNames(uint8_t func, uint8_t dtype, uint8_t algo, uint8_t proto, int32_t root_or_peer) {
-  return uint64_t{func} | uint64_t{dtype} << 8 | uint64_t{algo} << 16 | uint64_t{proto} << 24 |
-         static_cast<uint64_t>(static_cast<uint32_t>(root_or_peer)) << 32;
-}
-constexpr uint64_t PackComm(uint16_t comm, uint16_t flags, uint16_t aux) {
-  return uint64_t{comm} | uint64_t{flags} << 16 | uint64_t{aux} << 32;
-}
-// The record's kind word from a slot's comm word.
-constexpr uint64_t KindWord(EventKind kind, uint64_t comm_word) {
-  return static_cast<uint64_t>(kind) | (comm_word & 0xffff0000u) | (comm_word & 0xffffu) << 32 |
-         ((comm_word >> 32) & 0xffffu) << 48;
+uint32_t Saturate32(uint64_t value) {
+  return value > kMaxU32 ? static_cast<uint32_t>(kMaxU32) : static_cast<uint32_t>(value);
 }
 
-uint64_t BytesOf(uint64_t count, uint8_t dtype) {
-  return count * schema::DataTypeBytes(static_cast<schema::DataType>(dtype));
-}
+// log2 of an element's bytes, by the low four bits of a DataType.
+constexpr uint8_t kElementShift[16] = {0, 0, 0, 2, 2, 3, 3, 1, 2, 3, 1, 0, 0, 0, 0, 0};
+static_assert([] {
+  for (int type = 0; type < schema::kDataTypeLimit; ++type) {
+    if (1u << kElementShift[type] != schema::DataTypeBytes(static_cast<schema::DataType>(type))) return false;
+  }
+  return schema::kDataTypeLimit <= 16;
+}());
+uint64_t BytesOf(uint64_t count, uint64_t names) { return count << kElementShift[(names >> 8) & 0xf]; }
 
 void CountUnresolved(Handle handle, const Resolved& resolved) {
   if (handle == 0 || (handle & 0xf) == kIgnoredRole) return;  // NCCL stops NULL and what we asked it to forget
   CountLoss(resolved.stale ? LossReason::kStaleHandle : LossReason::kForeignHandle);
-}
-
-// The ordinal of a launch: of the function on the communicator, or of the peer and direction for point-to-point.
-uint32_t TakeLaunchOrdinal(Communicator* comm, const OperationStart& start, uint16_t* flags) {
-  const int func = start.func & (schema::kFunctionLimit - 1);
-  schema::CommEntry* entry = comm->entry;
-  const uint64_t launched = LoadRelaxed(entry->launched_by_func[func]);
-  StoreRelaxed(entry->launched_by_func[func], launched + 1);
-  if (start.kind != EventKind::kP2p) {
-    if (start.kind == EventKind::kColl) StoreRelaxed(entry->last_seq_by_func[func], start.seq + 1);
-    if (__builtin_expect(!comm->launch_seen, 0)) {
-      comm->launch_seen = true;
-      *flags |= schema::kFlagFirstOfComm;
-    }
-    return static_cast<uint32_t>(launched);
-  }
-  const auto peer = static_cast<uint32_t>(start.root_or_peer);
-  if (peer >= comm->peer_limit) {
-    CountLoss(LossReason::kPeerOutOfRange);
-    return schema::kOrdinalUnknown;
-  }
-  const bool sends = start.func == static_cast<uint8_t>(schema::Function::kSend);
-  uint32_t& ordinal = (sends ? comm->sent : comm->received)[peer];
-  const uint32_t mine = LoadRelaxed(ordinal);
-  StoreRelaxed(ordinal, mine + 1);
-  // The first transfer between two ranks connects them.
-  if (mine == 0) *flags |= schema::kFlagFirstOfComm;
-  return mine;
 }
 
 // The API event's slot, if this launch is the one that it stands for.
@@ -110,32 +70,22 @@ InFlightSlot* JoinableApi(Handle parent, uint64_t* tag, uint16_t* flags, bool is
   return api.slot;
 }
 
-Handle PublishOperation(Lane* lane, Communicator* comm, const OperationStart& start, InFlightSlot* slot,
-                        uint32_t index, uint32_t generation, uint64_t now_ticks, uint16_t flags, bool joined,
-                        uint64_t old_tag) {
-  const uint32_t ordinal = comm != nullptr ? TakeLaunchOrdinal(comm, start, &flags) : schema::kOrdinalUnknown;
-  uint64_t* words = WordsOf(slot);
-  uint16_t lane_index = lane->index;
-  if (joined) {
-    lane_index = static_cast<uint16_t>((old_tag >> 16) & 0xff);
-  } else {
-    StoreRelaxed(slot->issue_ticks, now_ticks);
-    StoreRelaxed(slot->op_id, recorder::NextOperation(lane));
-    StoreRelaxed(slot->last_progress_ticks, 0u);
-    StoreRelaxed(words[kWordChildren], 0u);
-    StoreRelaxed(words[kWordThread], Pair32(LoadRelaxed(lane->header->owner_thread_id), schema::kOrdinalUnknown));
+template <EventKind kKind>
+Handle StartOperationOf(Lane* lane, Communicator* comm, const OperationStart& start) {
+  const uint64_t now_ticks = recorder::ReadTicks();
+  recorder::MaybeTakeClockPair(now_ticks);
+  uint16_t flags = start.flags;
+  if (kKind != EventKind::kP2p && comm != nullptr && (comm->settled & kLaunchSettled) == 0) {
+    comm->settled |= kLaunchSettled;
+    flags |= schema::kFlagFirstOfComm;
   }
-  StoreRelaxed(slot->begin_ticks, now_ticks);
-  StoreRelaxed(slot->count, start.count);
-  StoreRelaxed(words[kWordSeqOrdinal], Pair32(start.seq, ordinal));
-  StoreRelaxed(words[kWordNames], PackNames(start.func, start.dtype, start.algo, start.proto, start.root_or_peer));
-  StoreRelaxed(words[kWordComm], PackComm(comm != nullptr ? comm->slot : schema::kCommUnknown, flags, start.aux));
-  StoreRelaxed(slot->end_ticks, 0u);
-  StoreRelaxed(slot->detail[0], 0u);
-  const uint8_t state = static_cast<uint8_t>(schema::kSlotOpen | schema::kSlotIssued | schema::kSlotIsOperation |
-                                             (joined ? recorder::TagState(old_tag) & schema::kSlotApiOpen : 0));
-  StoreRelease(slot->tag, recorder::MakeTag(generation, lane_index, start.kind, state));
-  return recorder::MakeHandle(generation, index, HandleRole::kLaunch);
+  uint64_t tag = 0;
+  if (start.parent != 0) {
+    if (InFlightSlot* slot = JoinableApi(start.parent, &tag, &flags, kKind == EventKind::kP2p)) {
+      return PublishOperation<kKind>(lane, comm, start, TakeOver(slot, tag), flags, tag, now_ticks);
+    }
+  }
+  return PublishOperation<kKind>(lane, comm, start, recorder::TakeSlot(lane), flags, 0, now_ticks);
 }
 
 // The parent operation of a network or kernel event, and its child count; nullptr where there is none of ours.
@@ -175,11 +125,12 @@ void ReleaseChild(Handle parent, uint64_t now_ticks, schema::CompletionSource so
   if (lane == nullptr) return;
   uint64_t* words = WordsOf(op);
   const uint64_t begin_ticks = LoadRelaxed(op->begin_ticks);
-  const uint64_t bytes = BytesOf(LoadRelaxed(op->count), LoadRelaxed(op->dtype));
+  const uint64_t bytes = BytesOf(LoadRelaxed(op->count), LoadRelaxed(words[kWordNames]));
   RecordWords out;
   out.begin_ticks = begin_ticks;
   out.end_ticks = now_ticks;
-  out.kind_flags_comm_aux = KindWord(EventKind::kOpComplete, LoadRelaxed(words[kWordComm]));
+  out.kind_flags_comm_aux =
+      (LoadRelaxed(words[kWordKind]) & ~uint64_t{0xffff}) | static_cast<uint64_t>(EventKind::kOpComplete);
   out.op_id = LoadRelaxed(op->op_id);
   out.payload[0] = LoadRelaxed(op->issue_ticks);
   out.payload[1] = Pair32(stopped, static_cast<uint64_t>(source) | static_cast<uint64_t>(LoadRelaxed(op->func)) << 8);
@@ -189,71 +140,78 @@ void ReleaseChild(Handle parent, uint64_t now_ticks, schema::CompletionSource so
   recorder::Commit(lane, out);
 }
 
-void StopApi(Lane* lane, InFlightSlot* slot, uint64_t tag, uint64_t now_ticks) {
-  const uint8_t state = recorder::LoadState(slot);
-  if ((state & schema::kSlotApiOpen) == 0) {
-    CountLoss(LossReason::kRepeatedStop);
-    return;
-  }
-  uint64_t* words = WordsOf(slot);
-  const EventKind kind = recorder::TagKind(tag);
-  const bool p2p = kind == EventKind::kP2pApi || kind == EventKind::kP2p;
-  const uint64_t names = LoadRelaxed(words[kWordNames]);
-  RecordWords out;
-  out.begin_ticks = LoadRelaxed(slot->issue_ticks);
-  out.end_ticks = now_ticks;
-  out.kind_flags_comm_aux = KindWord(p2p ? EventKind::kP2pApi : EventKind::kCollApi, LoadRelaxed(words[kWordComm]));
-  out.op_id = LoadRelaxed(slot->op_id);
-  const uint64_t count = LoadRelaxed(slot->count);
-  out.payload[0] = count;
-  out.payload[1] = Pair32(LoadRelaxed(slot->stream) >> 4, LoadRelaxed(slot->api_ordinal));
-  out.payload[2] = (names & 0xffffu) | (names & ~uint64_t{kMaxU32});
-  if (!recorder::StillHolds(slot, tag)) {
-    CountLoss(LossReason::kStaleHandle);
-    return;
-  }
-  recorder::StoreState(slot, state & static_cast<uint8_t>(~schema::kSlotApiOpen));
-  if ((out.kind_flags_comm_aux >> 16 & schema::kFlagGraphCaptured) == 0) {
-    AddSingleWriter(recorder::CellOf(lane, names & 0xff, BytesOf(count, static_cast<uint8_t>(names >> 8)))->api_calls,
-                    1u);
-  }
-  recorder::Commit(lane, out);
+constexpr EventKind ApiKindOf(EventKind kind) {
+  return kind == EventKind::kP2p || kind == EventKind::kP2pApi ? EventKind::kP2pApi : EventKind::kCollApi;
 }
 
-void StopLaunch(Lane* lane, InFlightSlot* slot, uint64_t tag, uint64_t now_ticks) {
-  const uint8_t state = recorder::LoadState(slot);
-  if ((state & schema::kSlotOpen) == 0) {
-    CountLoss(LossReason::kRepeatedStop);
-    return;
-  }
-  uint64_t* words = WordsOf(slot);
-  const EventKind kind = recorder::TagKind(tag);
-  const uint64_t names = LoadRelaxed(words[kWordNames]);
-  const uint64_t seq_ordinal = LoadRelaxed(words[kWordSeqOrdinal]);
-  RecordWords out;
-  out.begin_ticks = LoadRelaxed(slot->begin_ticks);
-  out.end_ticks = now_ticks;
-  out.kind_flags_comm_aux = KindWord(kind, LoadRelaxed(words[kWordComm]));
-  out.op_id = LoadRelaxed(slot->op_id);
-  out.payload[0] = LoadRelaxed(slot->count);
-  if (__builtin_expect(kind == EventKind::kP2p, 0)) {
-    out.payload[1] = names >> 32 | (seq_ordinal & ~uint64_t{kMaxU32});
-    out.payload[2] = names & 0xffffu;
+// Adds a stop to its totals' cell and commits its record, which is the slot's own words.
+template <HandleRole kRole>
+inline __attribute__((always_inline)) void RecordStop(Lane* lane, InFlightSlot* slot, EventKind kind,
+                                                      schema::TotalCell* cell, uint64_t bytes, uint64_t now_ticks) {
+  constexpr bool kApi = kRole == HandleRole::kApi;
+  const uint64_t* words = WordsOf(slot);
+  if (kApi) {
+    if (cell != nullptr) AddSingleWriter(cell->api_calls, 1u);
   } else {
-    out.payload[1] = seq_ordinal;
-    out.payload[2] = names;
+    AddSingleWriter(cell->launched, 1u);
+    AddSingleWriter(cell->bytes, bytes);
   }
+  recorder::CommitWith(lane, kind, [&](uint64_t* out) {
+    recorder::StorePair(out + 1, recorder::MakePair(LoadRelaxed(words[kApi ? kWordIssue : kWordBegin]), now_ticks));
+    recorder::StorePair(out + 3, recorder::LoadPair(words + kWordKind));
+    recorder::StorePair(out + 5, recorder::LoadPair(words + kWordCount));
+    StoreRelaxed(out[7], LoadRelaxed(words[kWordNames]));
+    // A call that is stopped after its launch joined it: the slot says launch, the record must not.
+    if (kApi) StoreRelaxed(reinterpret_cast<uint16_t*>(out)[12], static_cast<uint16_t>(kind));
+  });
+}
+
+// The stop of an operation's host call or launch, from any thread.
+template <HandleRole kRole>
+void StopOperation(Lane* lane, InFlightSlot* slot, uint64_t tag, uint64_t now_ticks) {
+  constexpr bool kApi = kRole == HandleRole::kApi;
+  constexpr uint8_t kOpenBit = kApi ? schema::kSlotApiOpen : schema::kSlotOpen;
   if (!recorder::StillHolds(slot, tag)) {
     CountLoss(LossReason::kStaleHandle);
     return;
   }
-  recorder::StoreState(slot, state & static_cast<uint8_t>(~schema::kSlotOpen));
-  StoreRelaxed(slot->end_ticks, now_ticks);
-  schema::TotalCell* cell =
-      recorder::CellOf(lane, names & 0xff, BytesOf(out.payload[0], static_cast<uint8_t>(names >> 8)));
-  AddSingleWriter(cell->launched, 1u);
-  AddSingleWriter(cell->bytes, BytesOf(out.payload[0], static_cast<uint8_t>(names >> 8)));
-  recorder::Commit(lane, out);
+  // Call and launch may be stopped by two threads at once.
+  const uint8_t before =
+      __atomic_fetch_and(reinterpret_cast<uint8_t*>(&slot->tag), static_cast<uint8_t>(~kOpenBit), __ATOMIC_RELAXED);
+  if ((before & kOpenBit) == 0) {
+    CountLoss(LossReason::kRepeatedStop);
+    return;
+  }
+  const EventKind kind = kApi ? ApiKindOf(recorder::TagKind(tag)) : recorder::TagKind(tag);
+  const uint64_t names = LoadRelaxed(WordsOf(slot)[kWordNames]);
+  const uint64_t bytes = BytesOf(LoadRelaxed(slot->count), names);
+  const bool counts = !kApi || (LoadRelaxed(slot->flags) & schema::kFlagGraphCaptured) == 0;
+  schema::TotalCell* cell = counts ? recorder::CellOf(lane, static_cast<uint32_t>(names & 0xff), bytes) : nullptr;
+  RecordStop<kRole>(lane, slot, kind, cell, bytes, now_ticks);
+}
+
+// The fast way of a stop: a function without calls, for the thread that owns the slot's lane, so that nobody else can
+// be at the slot. False = something is unusual, nothing was done.
+template <HandleRole kRole>
+inline __attribute__((always_inline)) bool TryStopOperation(Lane* lane, Handle handle) {
+  constexpr bool kApi = kRole == HandleRole::kApi;
+  constexpr uint64_t kOpenBit = kApi ? schema::kSlotApiOpen : schema::kSlotOpen;
+  const Resolved resolved = recorder::Resolve(handle);
+  if (__builtin_expect(resolved.slot == nullptr, 0)) return false;
+  InFlightSlot* slot = resolved.slot;
+  const uint64_t tag = resolved.tag;
+  constexpr uint64_t kOpenBits = schema::kSlotApiOpen | schema::kSlotOpen;
+  if (__builtin_expect(((tag >> 16) & 0xff) != lane->index || (tag & kOpenBits) != kOpenBit, 0)) return false;
+  const EventKind kind = recorder::TagKind(tag);
+  const uint64_t names = LoadRelaxed(WordsOf(slot)[kWordNames]);
+  const uint64_t bytes = BytesOf(LoadRelaxed(slot->count), names);
+  schema::TotalCell* cell = recorder::KnownCell(lane, static_cast<uint32_t>(names & 0xff), bytes);
+  if (__builtin_expect(cell == nullptr, 0)) return false;
+  if (kApi && ((LoadRelaxed(slot->flags) & schema::kFlagGraphCaptured) != 0 || kind != ApiKindOf(kind))) return false;
+  const uint64_t now_ticks = recorder::ReadCounter();
+  recorder::StoreState(slot, static_cast<uint8_t>(tag & ~kOpenBit));
+  RecordStop<kRole>(lane, slot, kind, cell, bytes, now_ticks);
+  return true;
 }
 
 // The payload of a plain event's record, from its slot.
@@ -296,7 +254,7 @@ void StopPlainEvent(Lane* lane, InFlightSlot* slot, uint64_t tag, uint64_t now_t
   RecordWords out;
   out.begin_ticks = LoadRelaxed(slot->begin_ticks);
   out.end_ticks = now_ticks;
-  out.kind_flags_comm_aux = KindWord(kind, LoadRelaxed(WordsOf(slot)[kWordComm]));
+  out.kind_flags_comm_aux = LoadRelaxed(WordsOf(slot)[kWordKind]);
   out.op_id = LoadRelaxed(slot->op_id);
   const Handle parent = LoadRelaxed(slot->parent);
   FillPayload(kind, slot, &out);
@@ -333,59 +291,41 @@ InFlightSlot* OpenEvent(Handle handle, EventKind kind) {
 
 void RememberProcessId() { g_process_id = static_cast<int32_t>(getpid()); }
 
-Handle StartOperation(Lane* lane, Communicator* comm, const OperationStart& start) {
-  const uint64_t now_ticks = recorder::ReadTicks();
-  recorder::MaybeTakeClockPair(now_ticks);
-  uint16_t flags = start.flags;
-  if (start.parent != 0) {
-    uint64_t tag = 0;
-    if (InFlightSlot* slot = JoinableApi(start.parent, &tag, &flags, start.kind == EventKind::kP2p)) {
-      const uint32_t generation = recorder::TagGeneration(tag);
-      // Kind 0 while it is rewritten: readers leave it out, handles still resolve.
-      StoreRelaxed(slot->tag, uint64_t{generation} << 32);
-      recorder::FenceRelease();
-      const auto index = static_cast<uint32_t>(slot - g_session.slots);
-      return PublishOperation(lane, comm, start, slot, index, generation, now_ticks, flags, true, tag);
-    }
+Handle StartOperation(Lane* lane, Communicator* comm, EventKind kind, const OperationStart& start) {
+  switch (kind) {
+    case EventKind::kP2p:
+      return StartOperationOf<EventKind::kP2p>(lane, comm, start);
+    case EventKind::kCeColl:
+      return StartOperationOf<EventKind::kCeColl>(lane, comm, start);
+    default:
+      return StartOperationOf<EventKind::kColl>(lane, comm, start);
   }
-  const NewSlot taken = recorder::TakeSlot(lane);
-  return PublishOperation(lane, comm, start, taken.slot, taken.index, taken.generation, now_ticks, flags, false, 0);
 }
 
-Handle StartApi(Lane* lane, Communicator* comm, const ApiStart& start) {
+Handle StartApi(Lane* lane, Communicator* comm, EventKind kind, const ApiStart& start) {
   const uint64_t now_ticks = recorder::ReadTicks();
   recorder::MaybeTakeClockPair(now_ticks);
   uint16_t flags = schema::kFlagHasApi;
-  if (start.captured) flags |= schema::kFlagGraphCaptured;
-  uint32_t ordinal = schema::kOrdinalUnknown;
-  if (comm != nullptr) {
-    uint64_t& calls = comm->entry->api_by_func[start.func & (schema::kFunctionLimit - 1)];
-    ordinal = static_cast<uint32_t>(LoadRelaxed(calls));
-    StoreRelaxed(calls, uint64_t{ordinal} + 1);
-    if (__builtin_expect(!comm->api_seen, 0)) {
-      comm->api_seen = true;
-      flags |= schema::kFlagFirstOfComm;
-    }
+  if (comm != nullptr && (comm->settled & kApiSettled) == 0) {
+    comm->settled |= kApiSettled;
+    flags |= schema::kFlagFirstOfComm;
   }
-  const NewSlot taken = recorder::TakeSlot(lane);
-  InFlightSlot* slot = taken.slot;
-  uint64_t* words = WordsOf(slot);
-  StoreRelaxed(slot->issue_ticks, now_ticks);
-  StoreRelaxed(slot->begin_ticks, now_ticks);
-  StoreRelaxed(slot->op_id, recorder::NextOperation(lane));
-  StoreRelaxed(slot->count, start.count);
-  StoreRelaxed(words[kWordSeqOrdinal], Pair32(0, ordinal));
-  StoreRelaxed(words[kWordNames], PackNames(start.func, start.dtype, 0, 0, start.root));
-  StoreRelaxed(words[kWordComm], PackComm(comm != nullptr ? comm->slot : schema::kCommUnknown, flags, 0));
-  StoreRelaxed(slot->end_ticks, 0u);
-  StoreRelaxed(slot->last_progress_ticks, 0u);
-  StoreRelaxed(words[kWordChildren], 0u);
-  StoreRelaxed(slot->detail[0], 0u);
-  StoreRelaxed(words[kWordThread], Pair32(LoadRelaxed(lane->header->owner_thread_id), ordinal));
-  StoreRelaxed(slot->stream, start.stream);
-  StoreRelease(slot->tag, recorder::MakeTag(taken.generation, lane->index, start.kind,
-                                            schema::kSlotApiOpen | schema::kSlotIsOperation));
-  return recorder::MakeHandle(taken.generation, taken.index, HandleRole::kApi);
+  return PublishApi(lane, comm, kind, start, recorder::TakeSlot(lane), flags, now_ticks);
+}
+
+uint32_t TakePeerOrdinal(Communicator* comm, const OperationStart& start, uint16_t* flags) {
+  const auto peer = static_cast<uint32_t>(start.root_or_peer);
+  if (peer >= comm->peer_limit) {
+    CountLoss(LossReason::kPeerOutOfRange);
+    return schema::kOrdinalUnknown;
+  }
+  const bool sends = start.func() == static_cast<uint8_t>(schema::Function::kSend);
+  uint32_t& ordinal = (sends ? comm->sent : comm->received)[peer];
+  const uint32_t mine = LoadRelaxed(ordinal);
+  StoreRelaxed(ordinal, mine + 1);
+  // The first transfer between two ranks connects them.
+  if (mine == 0) *flags |= schema::kFlagFirstOfComm;
+  return mine;
 }
 
 Handle StartProxyOp(Lane* lane, Communicator* comm, const ProxyOpStart& start) {
@@ -408,18 +348,18 @@ Handle StartProxyOp(Lane* lane, Communicator* comm, const ProxyOpStart& start) {
   }
   StoreRelaxed(slot->issue_ticks, now_ticks);
   StoreRelaxed(slot->begin_ticks, now_ticks);
+  StoreRelaxed(words[kWordKind],
+               recorder::PackKind(EventKind::kProxyOp, flags, comm_slot,
+                                  static_cast<uint16_t>(start.channel | (start.is_send ? 0x100 : 0))));
   StoreRelaxed(slot->op_id, op != nullptr ? LoadRelaxed(op->op_id) : 0u);
   StoreRelaxed(slot->count, 0u);
   StoreRelaxed(words[kWordSeqOrdinal],
                Pair32(static_cast<uint32_t>(start.steps), static_cast<uint32_t>(start.chunk_bytes)));
-  StoreRelaxed(words[kWordNames], PackNames(0, 0, 0, 0, start.peer));
-  StoreRelaxed(words[kWordComm],
-               PackComm(comm_slot, flags, static_cast<uint16_t>(start.channel | (start.is_send ? 0x100 : 0))));
-  StoreRelaxed(words[kWordChildren], 0u);
+  StoreRelaxed(words[kWordNames], NamesWord(0, start.peer));
   StoreRelaxed(slot->parent, op != nullptr ? start.parent : 0u);
   StoreRelaxed(slot->detail[0], static_cast<uint64_t>(static_cast<uint32_t>(start.pid)));
   StoreRelaxed(slot->detail[1], 0u);
-  StoreRelaxed(words[kWordThread], Pair32(LoadRelaxed(lane->header->owner_thread_id), schema::kOrdinalUnknown));
+  StoreRelaxed(words[kWordThread], lane->thread_word);
   StoreRelease(slot->tag, recorder::MakeTag(taken.generation, lane->index, EventKind::kProxyOp, schema::kSlotOpen));
   return recorder::MakeHandle(taken.generation, taken.index, HandleRole::kEvent);
 }
@@ -454,20 +394,21 @@ Handle StartEvent(Lane* lane, const EventStart& start) {
   StoreRelaxed(slot->op_id, op_id);
   StoreRelaxed(slot->count, 0u);
   StoreRelaxed(words[kWordSeqOrdinal], start.kind == EventKind::kProxyStep ? Pair32(start.detail[0], 0) : 0u);
-  StoreRelaxed(words[kWordNames], PackNames(0, 0, 0, 0, -1));
-  StoreRelaxed(words[kWordComm], PackComm(comm, flags, aux));
-  StoreRelaxed(words[kWordChildren], 0u);
+  StoreRelaxed(words[kWordNames], NamesWord(0, -1));
+  StoreRelaxed(words[kWordKind], recorder::PackKind(start.kind, flags, comm, aux));
   StoreRelaxed(slot->parent, op != nullptr ? start.parent : 0u);
   const bool step = start.kind == EventKind::kProxyStep;
   StoreRelaxed(slot->detail[0], step ? uint64_t{aux} >> 8 & 1 : start.detail[0]);
   StoreRelaxed(slot->detail[1], step ? 0u : start.detail[1]);
   StoreRelaxed(slot->stream, start.third);
-  StoreRelaxed(words[kWordThread], Pair32(LoadRelaxed(lane->header->owner_thread_id), schema::kOrdinalUnknown));
+  StoreRelaxed(words[kWordThread], lane->thread_word);
   StoreRelease(slot->tag, recorder::MakeTag(taken.generation, lane->index, start.kind, schema::kSlotOpen));
   return recorder::MakeHandle(taken.generation, taken.index, HandleRole::kEvent);
 }
 
-void StopEvent(Handle handle) {
+namespace {
+
+__attribute__((noinline)) void StopEventWithCare(Handle handle) {
   const Resolved resolved = recorder::Resolve(handle);
   if (__builtin_expect(resolved.slot == nullptr || (handle & 0xf) == kIgnoredRole, 0)) {
     CountUnresolved(handle, resolved);
@@ -483,13 +424,27 @@ void StopEvent(Handle handle) {
   }
   switch (recorder::RoleOf(handle)) {
     case HandleRole::kLaunch:
-      return StopLaunch(lane, resolved.slot, resolved.tag, now_ticks);
+      return StopOperation<HandleRole::kLaunch>(lane, resolved.slot, resolved.tag, now_ticks);
     case HandleRole::kApi:
-      return StopApi(lane, resolved.slot, resolved.tag, now_ticks);
+      return StopOperation<HandleRole::kApi>(lane, resolved.slot, resolved.tag, now_ticks);
     case HandleRole::kEvent:
       return StopPlainEvent(lane, resolved.slot, resolved.tag, now_ticks);
   }
   CountLoss(LossReason::kForeignHandle);
+}
+
+}  // namespace
+
+void StopEvent(Handle handle) {
+  Lane* lane = recorder::t_lane;
+  if (__builtin_expect(lane != nullptr && lane->fast_events != 0, 1)) {
+    if (recorder::RoleOf(handle) == HandleRole::kLaunch) {
+      if (TryStopOperation<HandleRole::kLaunch>(lane, handle)) return;
+    } else if (recorder::RoleOf(handle) == HandleRole::kApi) {
+      if (TryStopOperation<HandleRole::kApi>(lane, handle)) return;
+    }
+  }
+  StopEventWithCare(handle);
 }
 
 void RecordProxyOpState(Handle handle, int state, uint64_t bytes, int32_t steps) {

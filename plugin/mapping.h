@@ -32,23 +32,21 @@ inline Handle IgnoredHandle() {
 inline bool Wanted(uint32_t bits) { return (recorder::g_session.config.nccl_events & bits) != 0; }
 
 struct OperationStart {  // Coll, P2p, CeColl
-  EventKind kind;
-  uint64_t parent = 0;  // handle of the API event; 0 = none
+  uint64_t parent = 0;   // handle of the API event; 0 = none
   uint64_t count = 0;
   uint64_t seq = 0;
-  uint8_t func = 0, dtype = 0, algo = 0, proto = 0;
+  uint32_t names = 0;  // PackNames
   int32_t root_or_peer = -1;
   uint16_t aux = 0;
   uint16_t flags = 0;
-  uint64_t stream = 0;
+  uint8_t func() const { return static_cast<uint8_t>(names); }
 };
 struct ApiStart {  // CollApi, P2pApi
-  EventKind kind;
   uint64_t count = 0;
-  uint8_t func = 0, dtype = 0;
+  uint64_t stream = 0;
+  uint32_t names = 0;
   int32_t root = -1;
   bool captured = false;
-  uint64_t stream = 0;
 };
 struct ProxyOpStart {
   uint64_t parent = 0;
@@ -68,8 +66,8 @@ struct EventStart {  // everything that only has a start, a stop and some number
 };
 
 // ---- starts: the handle to give to NCCL, 0 = none
-Handle StartOperation(Lane* lane, Communicator* comm, const OperationStart& start);
-Handle StartApi(Lane* lane, Communicator* comm, const ApiStart& start);
+Handle StartOperation(Lane* lane, Communicator* comm, EventKind kind, const OperationStart& start);
+Handle StartApi(Lane* lane, Communicator* comm, EventKind kind, const ApiStart& start);
 Handle StartProxyOp(Lane* lane, Communicator* comm, const ProxyOpStart& start);
 Handle StartEvent(Lane* lane, const EventStart& start);
 
@@ -79,6 +77,9 @@ void RecordProxyOpState(Handle handle, int state, uint64_t bytes, int32_t steps)
 void RecordProxyStepState(Handle handle, int state, bool bytes_valid, uint64_t bytes);
 void RecordProxyCtrlState(Handle handle, int state, int32_t appended);
 void RecordGpuStop(Handle handle, uint64_t gpu_ns);
+
+// The ordinal of a transfer to or from its peer, 0, 1, ...; the first one is flagged.
+uint32_t TakePeerOrdinal(Communicator* comm, const OperationStart& start, uint16_t* flags);
 
 // The process id that NCCL's proxy events are compared with; refreshed after a fork.
 void RememberProcessId();

@@ -57,12 +57,14 @@ static_assert([] {
 
 NameBytes ReadNameAtPageEnd(const char* text);
 
+inline bool SixteenBytesCrossPage(const char* text) {
+  constexpr uintptr_t kSmallestPage = 4096;
+  return (reinterpret_cast<uintptr_t>(text) & (kSmallestPage - 1)) > kSmallestPage - 16;
+}
+
 // Two aligned-or-not loads of 8 bytes; they may run past the terminator but not past its page.
 RANKSCOPE_READS_BEYOND_THE_NAME NameBytes ReadName(const char* text) {
-  constexpr uintptr_t kSmallestPage = 4096;
-  if (__builtin_expect((reinterpret_cast<uintptr_t>(text) & (kSmallestPage - 1)) > kSmallestPage - 16, 0)) {
-    return ReadNameAtPageEnd(text);
-  }
+  if (__builtin_expect(SixteenBytesCrossPage(text), 0)) return ReadNameAtPageEnd(text);
   uint64_t low, high;
   __builtin_memcpy(&low, text, 8);
   __builtin_memcpy(&high, text + 8, 8);

@@ -7,8 +7,10 @@
 #include "plugin/communicators.h"
 #include "plugin/init.h"
 #include "plugin/mapping.h"
+#include "plugin/name_memo.h"
 #include "plugin/nccl_names.h"
 #include "plugin/nccl_profiler_abi.h"
+#include "plugin/operation_start.h"
 #include "recorder/config.h"
 
 namespace rankscope::plugin {
@@ -25,25 +27,14 @@ uint64_t Number(Pointer pointer) {
 // ---------------------------------------------------------------------------------------------------------------
 // Decoding, once a version.
 
+// All but the names.
 template <int V>
-OperationStart DecodeColl(const typename abi::Abi<V>::Descriptor& d) {
+inline __attribute__((always_inline)) OperationStart DecodeCollNumbers(const typename abi::Abi<V>::Descriptor& d) {
   OperationStart out;
-  out.kind = EventKind::kColl;
   const auto& coll = d.coll;
   out.count = coll.count;
   out.seq = coll.seq_number;
   out.root_or_peer = coll.root;
-  if constexpr (V == 1) {
-    out.func = FunctionFromNumber(coll.func);
-    out.dtype = DataTypeFromNumber(coll.datatype);
-    out.algo = AlgorithmFromNumber(coll.algo);
-    out.proto = ProtocolFromNumber(coll.proto);
-  } else {
-    out.func = FunctionFromName(coll.func);
-    out.dtype = DataTypeFromName(coll.datatype);
-    out.algo = AlgorithmFromName(coll.algo);
-    out.proto = ProtocolFromName(coll.proto);
-  }
   uint8_t channels = 0;
   if constexpr (V <= 3) {
     channels = coll.n_max_channels;
@@ -52,10 +43,24 @@ OperationStart DecodeColl(const typename abi::Abi<V>::Descriptor& d) {
   }
   out.aux = static_cast<uint16_t>(channels | coll.n_warps << 8);
   if constexpr (V >= 5) out.parent = Number(d.parent_obj);
+  return out;
+}
+
+template <int V>
+OperationStart DecodeColl(Lane* lane, const typename abi::Abi<V>::Descriptor& d) {
+  OperationStart out = DecodeCollNumbers<V>(d);
+  const auto& coll = d.coll;
+  if constexpr (V == 1) {
+    out.names = PackNames(FunctionFromNumber(coll.func), DataTypeFromNumber(coll.datatype),
+                          AlgorithmFromNumber(coll.algo), ProtocolFromNumber(coll.proto));
+  } else {
+    out.names = DecodeNames(&MemoFor(lane, coll.func, coll.proto), coll.func, coll.datatype, coll.algo, coll.proto);
+  }
   if constexpr (V >= 7) {
     if (coll.is_sym_coll) {
+      // The algorithm's name is then the kernel variant's.
       out.flags = schema::kFlagSymmetric;
-      out.algo = static_cast<uint8_t>(schema::Algorithm::kSymmetric);
+      out.names = (out.names & 0xff00ffffu) | static_cast<uint32_t>(schema::Algorithm::kSymmetric) << 16;
     }
   }
   return out;
@@ -64,15 +69,12 @@ OperationStart DecodeColl(const typename abi::Abi<V>::Descriptor& d) {
 template <int V>
 OperationStart DecodeP2p(const typename abi::Abi<V>::Descriptor& d) {
   OperationStart out;
-  out.kind = EventKind::kP2p;
   out.count = d.p2p.count;
   out.root_or_peer = d.p2p.peer;
   if constexpr (V == 1) {
-    out.func = FunctionFromNumber(d.p2p.func);
-    out.dtype = DataTypeFromNumber(d.p2p.datatype);
+    out.names = PackNames(FunctionFromNumber(d.p2p.func), DataTypeFromNumber(d.p2p.datatype));
   } else {
-    out.func = FunctionFromName(d.p2p.func);
-    out.dtype = DataTypeFromName(d.p2p.datatype);
+    out.names = PackNames(FunctionFromName(d.p2p.func), DataTypeFromName(d.p2p.datatype));
   }
   // The adapter of NCCL 2.28+ never fills the channels of the v4 descriptor.
   if constexpr (V == 4) out.aux = P2pChannelsAreGarbage() ? 0 : d.p2p.n_channels;
@@ -86,30 +88,37 @@ OperationStart DecodeP2p(const typename abi::Abi<V>::Descriptor& d) {
 template <int V>
 OperationStart DecodeCeColl(const typename abi::Abi<V>::Descriptor& d) {
   OperationStart out;
-  out.kind = EventKind::kCeColl;
   out.parent = Number(d.parent_obj);
   out.count = d.ce_coll.count;
   out.seq = d.ce_coll.ce_seq_num;
-  out.func = FunctionFromName(d.ce_coll.func);
-  out.dtype = DataTypeFromName(d.ce_coll.datatype);
   const char* strategy = d.ce_coll.sync_strategy;  // "MC" multicast, "UC" unicast
+  uint8_t strategy_number = 0;
   if (strategy != nullptr && (strategy[0] == 'M' || strategy[0] == 'U') && strategy[1] == 'C') {
-    out.algo = strategy[0] == 'M' ? 1 : 2;
+    strategy_number = strategy[0] == 'M' ? 1 : 2;
   }
+  out.names = PackNames(FunctionFromName(d.ce_coll.func), DataTypeFromName(d.ce_coll.datatype), strategy_number);
   out.root_or_peer = d.ce_coll.root;
-  out.stream = Number(d.ce_coll.stream);
   return out;
 }
 
+// All but the names.
 template <typename Fields>
-ApiStart DecodeApi(EventKind kind, const Fields& fields) {
+inline __attribute__((always_inline)) ApiStart DecodeApiNumbers(const Fields& fields) {
   ApiStart out;
-  out.kind = kind;
   out.count = fields.count;
-  out.func = FunctionFromName(fields.func);
-  out.dtype = DataTypeFromName(fields.datatype);
   out.captured = fields.graph_captured;
   out.stream = Number(fields.stream);
+  return out;
+}
+
+// A call names a function and a type only; the memo has room for four names, so each stands there twice.
+constexpr uint32_t kApiNames = 0xffff;
+template <typename Fields>
+ApiStart DecodeApi(Lane* lane, const Fields& fields) {
+  ApiStart out = DecodeApiNumbers(fields);
+  out.names = DecodeNames(&MemoFor(lane, fields.func, fields.datatype), fields.func, fields.datatype, fields.func,
+                          fields.datatype) &
+              kApiNames;
   return out;
 }
 
@@ -279,29 +288,29 @@ Handle Start(Lane* lane, void* context, const typename abi::Abi<V>::Descriptor& 
   if (type == abi::kColl) {
     if (!Wanted(recorder::kEventsColl) || !FindCommunicator(context, &comm)) return 0;
     LearnIdentityIfPending<V>(comm, d, false);
-    return StartOperation(lane, comm, DecodeColl<V>(d));
+    return StartOperation(lane, comm, EventKind::kColl, DecodeColl<V>(lane, d));
   }
   if (type == abi::kP2p) {
     if (!Wanted(recorder::kEventsP2p) || !FindCommunicator(context, &comm)) return 0;
     LearnIdentityIfPending<V>(comm, d, true);
-    return StartOperation(lane, comm, DecodeP2p<V>(d));
+    return StartOperation(lane, comm, EventKind::kP2p, DecodeP2p<V>(d));
   }
   if constexpr (V >= 5) {
     if (type == abi::kCollApi) {
       if (!Wanted(recorder::kEventsApi) || !FindCommunicator(context, &comm)) return 0;
-      ApiStart start = DecodeApi(EventKind::kCollApi, d.coll_api);
+      ApiStart start = DecodeApi(lane, d.coll_api);
       start.root = d.coll_api.root;
-      return StartApi(lane, comm, start);
+      return StartApi(lane, comm, EventKind::kCollApi, start);
     }
     if (type == abi::kP2pApi) {
       if (!Wanted(recorder::kEventsApi) || !FindCommunicator(context, &comm)) return 0;
-      return StartApi(lane, comm, DecodeApi(EventKind::kP2pApi, d.p2p_api));
+      return StartApi(lane, comm, EventKind::kP2pApi, DecodeApi(lane, d.p2p_api));
     }
   }
   if constexpr (V >= 6) {
     if (type == abi::kCeColl) {
       if (!Wanted(recorder::kEventsCe | recorder::kEventsCeDetail) || !FindCommunicator(context, &comm)) return 0;
-      return StartOperation(lane, comm, DecodeCeColl<V>(d));
+      return StartOperation(lane, comm, EventKind::kCeColl, DecodeCeColl<V>(d));
     }
   }
   // The types are single bits; a number with several is none of them.
@@ -313,15 +322,59 @@ Handle Start(Lane* lane, void* context, const typename abi::Abi<V>::Descriptor& 
 // The functions of the tables.
 
 template <int V>
-int StartEventOf(void* context, void** handle, typename abi::Abi<V>::Descriptor* descriptor) {
-  if (__builtin_expect(handle == nullptr || descriptor == nullptr, 0)) return kSuccess;
+__attribute__((noinline)) int StartEventWithCare(void* context, void** handle,
+                                                 const typename abi::Abi<V>::Descriptor* descriptor) {
+  if (handle == nullptr) return kSuccess;
   Handle out = 0;
-  if (Lane* lane = recorder::CurrentLane()) {
-    out = Start<V>(lane, context, *descriptor);
-  } else if (V <= 4 && descriptor->type == abi::kGroup) {
-    out = IgnoredHandle();
+  if (descriptor != nullptr) {
+    if (Lane* lane = recorder::CurrentLane()) {
+      out = Start<V>(lane, context, *descriptor);
+    } else if (V <= 4 && descriptor->type == abi::kGroup) {
+      out = IgnoredHandle();
+    }
   }
   *handle = reinterpret_cast<void*>(out);
+  return kSuccess;
+}
+
+// The fast way of collectives and the calls for them (operation_start.h); 0 = not taken.
+template <int V>
+inline __attribute__((always_inline)) Handle TryStart(void* context, const typename abi::Abi<V>::Descriptor* d) {
+  Lane* lane = recorder::t_lane;
+  if (V == 1 || __builtin_expect(lane == nullptr || d == nullptr, 0)) return 0;
+  if constexpr (V >= 2) {
+    const uint64_t type = d->type;
+    if (type == abi::kColl) {
+      Communicator* comm = FromContext(context);
+      if ((lane->fast_events & recorder::kEventsColl) == 0 || comm == nullptr) return 0;
+      if constexpr (V >= 7) {
+        if (d->coll.is_sym_coll) return 0;
+      }
+      OperationStart start = DecodeCollNumbers<V>(*d);
+      if (!RememberedNames(lane, d->coll.func, d->coll.datatype, d->coll.algo, d->coll.proto, &start.names)) return 0;
+      return TryStartCollective<(V >= 5)>(lane, comm, start);
+    }
+    if constexpr (V >= 5) {
+      if (type == abi::kCollApi) {
+        Communicator* comm = FromContext(context);
+        if ((lane->fast_events & recorder::kEventsApi) == 0 || comm == nullptr) return 0;
+        ApiStart start = DecodeApiNumbers(d->coll_api);
+        start.root = d->coll_api.root;
+        const char *func = d->coll_api.func, *dtype = d->coll_api.datatype;
+        if (!RememberedNames(lane, func, dtype, func, dtype, &start.names)) return 0;
+        start.names &= kApiNames;
+        return TryStartApi(lane, comm, EventKind::kCollApi, start);
+      }
+    }
+  }
+  return 0;
+}
+
+template <int V>
+int StartEventOf(void* context, void** handle, typename abi::Abi<V>::Descriptor* descriptor) {
+  const Handle fast = TryStart<V>(context, descriptor);
+  if (__builtin_expect(fast == 0 || handle == nullptr, 0)) return StartEventWithCare<V>(context, handle, descriptor);
+  *handle = reinterpret_cast<void*>(fast);
   return kSuccess;
 }
 

@@ -31,7 +31,8 @@ bool KernelTrustsCounter() {
   const ssize_t got = read(fd, name, sizeof(name) - 1);
   close(fd);
   if (got <= 0) return false;
-  return strncmp(name, "tsc", 3) == 0 || strncmp(name, "kvm-clock", 9) == 0 || strncmp(name, "hyperv_clocksource_tsc", 22) == 0;
+  return strncmp(name, "tsc", 3) == 0 || strncmp(name, "kvm-clock", 9) == 0 ||
+         strncmp(name, "hyperv_clocksource_tsc", 22) == 0;
 }
 #endif
 
@@ -106,10 +107,10 @@ void ClockPairs::Append() {
   if (pairs_ == nullptr || !CompareExchange(busy_, 0u, 1u)) return;
   const schema::ClockPair reading = TakeClockPair();
   const uint64_t index = LoadRelaxed(*count_);
-  const uint64_t position = index < schema::kFirstClockPairs
-                                ? index
-                                : schema::kFirstClockPairs +
-                                      (index - schema::kFirstClockPairs) % (capacity_ - schema::kFirstClockPairs);
+  const uint64_t position =
+      index < schema::kFirstClockPairs
+          ? index
+          : schema::kFirstClockPairs + (index - schema::kFirstClockPairs) % (capacity_ - schema::kFirstClockPairs);
   schema::ClockPair& entry = pairs_[position];
   StoreRelaxed(entry.commit, 0u);
   FenceRelease();

@@ -1,13 +1,13 @@
 // The process's one clock: ticks, and the pairs that tie them to CLOCK_MONOTONIC and CLOCK_REALTIME.
 //
-// ReadTicks() is called on the hot path by every thread; it is one instruction where the counter is invariant. Pairs are
-// taken at start and then about once a second by whichever thread's event finds one due (MaybeTakeClockPair): two or three vDSO
-// reads, never a lock: a thread that finds another one at it goes on.
+// ReadTicks() is called on the hot path by every thread; it is one instruction where the counter is invariant. Pairs
+// are taken at start and then about once a second by whichever thread's event finds one due (MaybeTakeClockPair): two
+// or three vDSO reads, never a lock: a thread that finds another one at it goes on.
 #ifndef RANKSCOPE_RECORDER_CLOCK_H_
 #define RANKSCOPE_RECORDER_CLOCK_H_
 
-#include <ctime>
 #include <cstdint>
+#include <ctime>
 
 #include "recorder/atomic_word.h"
 #include "schema/ring_abi.h"
@@ -37,8 +37,8 @@ inline uint64_t RealtimeNs() {
 // True where the counter must not be used; decided once by DescribeClock, read on the hot path.
 extern bool g_use_monotonic_clock;
 
-inline uint64_t ReadTicks() {
-  if (__builtin_expect(g_use_monotonic_clock, 0)) return MonotonicNs();
+// The hardware counter itself: only where it was chosen (Lane::fast_events says so).
+inline uint64_t ReadCounter() {
 #if defined(__x86_64__)
   return __rdtsc();
 #elif defined(__aarch64__)
@@ -50,9 +50,14 @@ inline uint64_t ReadTicks() {
 #endif
 }
 
+inline uint64_t ReadTicks() {
+  if (__builtin_expect(g_use_monotonic_clock, 0)) return MonotonicNs();
+  return ReadCounter();
+}
+
 // Chooses the source and estimates its rate; spins for at most 300 us. Not on the hot path.
-// The counter is taken where the CPU says that it is invariant and the kernel itself keeps time by it (then the kernel has
-// proved that the CPUs agree); RANKSCOPE_CLOCK=monotonic forces CLOCK_MONOTONIC.
+// The counter is taken where the CPU says that it is invariant and the kernel itself keeps time by it (then the
+// kernel has proved that the CPUs agree); RANKSCOPE_CLOCK=monotonic forces CLOCK_MONOTONIC.
 ClockDescription DescribeClock(bool force_monotonic);
 
 // Takes a triple of readings now: up to five tries, the narrowest window wins.

@@ -83,11 +83,22 @@ bool ParseBytes(const char* text, uint64_t* bytes) {
   const unsigned long long number = strtoull(text, &end, 10);
   int shift = 0;
   switch (*end) {
-    case '\0': break;
-    case 'k': case 'K': shift = 10; break;
-    case 'm': case 'M': shift = 20; break;
-    case 'g': case 'G': shift = 30; break;
-    default: return false;
+    case '\0':
+      break;
+    case 'k':
+    case 'K':
+      shift = 10;
+      break;
+    case 'm':
+    case 'M':
+      shift = 20;
+      break;
+    case 'g':
+    case 'G':
+      shift = 30;
+      break;
+    default:
+      return false;
   }
   if (shift != 0 && end[1] != '\0' && strcmp(end + 1, "iB") != 0 && strcmp(end + 1, "B") != 0) return false;
   if (number > (UINT64_MAX >> shift)) return false;
@@ -123,8 +134,8 @@ void CopySafeName(const char* text, char* out, size_t out_bytes) {
   size_t length = 0;
   for (const char* at = text; *at != '\0' && length + 1 < out_bytes; ++at) {
     const char c = *at;
-    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-                      (c == '.' && length > 0);
+    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                      c == '-' || (c == '.' && length > 0);
     out[length++] = safe ? c : '_';
   }
   out[length] = '\0';
@@ -150,13 +161,16 @@ Config ReadConfig() {
   if (const char* value = SettingValue("NCCL_EVENTS")) {
     char unknown[64] = {};
     if (!ParseEventList(value, &config.nccl_events, unknown, sizeof(unknown))) {
-      LogWarning("RANKSCOPE_NCCL_EVENTS: '%s' is not an event's name; the default is taken (docs/environment.md has the names)",
-                 unknown);
+      LogWarning(
+          "RANKSCOPE_NCCL_EVENTS: '%s' is not an event's name; the default is taken (docs/environment.md has the "
+          "names)",
+          unknown);
       config.nccl_events = kEventsDefault;
     }
   }
   if (const char* value = SettingValue("MODE")) {
-    if (strcmp(value, "flight") != 0) LogWarning("RANKSCOPE_MODE=%.40s is not known to this release; flight is taken", value);
+    if (strcmp(value, "flight") != 0)
+      LogWarning("RANKSCOPE_MODE=%.40s is not known to this release; flight is taken", value);
   }
   if (const char* value = SettingValue("CLOCK")) {
     if (strcmp(value, "monotonic") == 0) {

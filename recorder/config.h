@@ -1,7 +1,7 @@
 // The recorder's settings: one table of environment variables, read once when the ring is made.
 //
-// Each RANKSCOPE_X is also read as NCCL_RANKSCOPE_X, because DeepSpeed's multi-node launcher and others forward only names
-// that begin with NCCL. The plain name wins. Called by the starting thread only, never on the hot path.
+// Each RANKSCOPE_X is also read as NCCL_RANKSCOPE_X, because DeepSpeed's multi-node launcher and others forward only
+// names that begin with NCCL. The plain name wins. Called by the starting thread only, never on the hot path.
 #ifndef RANKSCOPE_RECORDER_CONFIG_H_
 #define RANKSCOPE_RECORDER_CONFIG_H_
 
@@ -25,8 +25,9 @@ inline constexpr Setting kSettings[] = {
     {"FALLBACK_DIR", "(none)", "directory to use where the first has no room or can't be used"},
     {"JOB", "from the launcher", "name of the job: the folder of its rings"},
     {"RING_BYTES", "32M", "size of a process's ring; K, M, G; 1M to 16G; made smaller where it doesn't fit"},
-    {"NCCL_EVENTS", "default", "NCCL events to record, by name, comma separated: default, all, group, coll, p2p, api, "
-                               "launch, proxyop, proxystep, proxyctrl, kernelch, netplugin, ce, kernelphase; -name takes one away"},
+    {"NCCL_EVENTS", "default",
+     "NCCL events to record, by name, comma separated: default, all, group, coll, p2p, api, "
+     "launch, proxyop, proxystep, proxyctrl, kernelch, netplugin, ce, kernelphase; -name takes one away"},
     {"MODE", "flight", "flight = keep the newest events; the only mode of this release"},
     {"CLOCK", "auto", "auto or monotonic"},
     {"LOG", "warning", "off, warning, info: what goes to stderr"},
@@ -39,7 +40,7 @@ enum NcclEventBits : uint32_t {
   kEventsP2p = 1u << 2,
   kEventsApi = 1u << 3,
   kEventsLaunch = 1u << 4,
-  kEventsProxyOp = 1u << 5,    // a record for each
+  kEventsProxyOp = 1u << 5,  // a record for each
   kEventsProxyStep = 1u << 6,
   kEventsProxyCtrl = 1u << 7,
   kEventsKernelCh = 1u << 8,

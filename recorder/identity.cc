@@ -70,8 +70,8 @@ struct EnvironmentRank {
   schema::RankSource source = schema::RankSource::kNone;
 };
 
-// SLURM_PROCID is a rank only where Slurm started the workers itself: with one task a node it is the node's number and every
-// worker of the node inherits it, unless the node has just one worker.
+// SLURM_PROCID is a rank only where Slurm started the workers itself: with one task a node it is the node's number
+// and every worker of the node inherits it, unless the node has just one worker.
 bool SlurmTaskIsRank() {
   const int32_t tasks = FirstNumber({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"}, 0);
   const int32_t nodes = FirstNumber({"SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, 0);
@@ -90,7 +90,8 @@ EnvironmentRank RankFromEnvironment() {
   const int32_t ompi = EnvironmentNumber("OMPI_COMM_WORLD_RANK", -1);
   if (ompi >= 0) return {ompi, EnvironmentNumber("OMPI_COMM_WORLD_SIZE", 0), RankSource::kOpenMpi};
   const int32_t pmi = FirstNumber({"PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"}, -1);
-  if (pmi >= 0) return {pmi, FirstNumber({"PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0), RankSource::kPmi};
+  if (pmi >= 0)
+    return {pmi, FirstNumber({"PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 0), RankSource::kPmi};
   const int32_t slurm = EnvironmentNumber("SLURM_PROCID", -1);
   if (slurm >= 0 && SlurmTaskIsRank()) {
     return {slurm, FirstNumber({"SLURM_NTASKS", "SLURM_NPROCS"}, 0), RankSource::kSlurm};
@@ -113,8 +114,10 @@ void CopyCommandLine(char* out, size_t out_bytes) {
   const size_t length = ReadSmallFile("/proc/self/cmdline", out, out_bytes);
   for (size_t i = 0; i < length; ++i) {
     const unsigned char c = static_cast<unsigned char>(out[i]);
-    if (c == 0 && i + 1 < length) out[i] = ' ';
-    else if (c < 0x20 && c != 0) out[i] = '?';
+    if (c == 0 && i + 1 < length)
+      out[i] = ' ';
+    else if (c < 0x20 && c != 0)
+      out[i] = '?';
   }
 }
 
@@ -161,9 +164,9 @@ void ReadEnvironmentIdentity(schema::ProcessIdentity* identity) {
     identity->world_size = found.world_size;
     identity->rank_source = static_cast<uint32_t>(found.source);
   }
-  identity->local_rank = FirstNumber(
-      {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "MV2_COMM_WORLD_LOCAL_RANK",
-       "SLURM_LOCALID"}, -1);
+  identity->local_rank = FirstNumber({"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                      "PALS_LOCAL_RANKID", "MV2_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"},
+                                     -1);
   identity->local_world_size =
       FirstNumber({"LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}, 0);
   identity->node_rank = FirstNumber({"GROUP_RANK", "NODE_RANK", "CROSS_RANK", "SLURM_NODEID"}, -1);
@@ -176,8 +179,7 @@ void ReadEnvironmentIdentity(schema::ProcessIdentity* identity) {
 
 void LearnRankFromCommunicator(schema::ProcessIdentity* identity, int32_t rank, int32_t ranks) {
   if (rank < 0 || ranks <= 0 || rank >= ranks) return;
-  const bool from_communicator =
-      identity->rank_source == static_cast<uint32_t>(schema::RankSource::kCommunicator);
+  const bool from_communicator = identity->rank_source == static_cast<uint32_t>(schema::RankSource::kCommunicator);
   if (from_communicator ? ranks <= identity->world_size : ranks < identity->env_world_size) return;
   // A communicator of one rank proves nothing about the world.
   if (ranks == 1 && identity->env_rank >= 0) return;
@@ -195,7 +197,8 @@ void DescribeAccelerator(schema::ProcessIdentity* identity) {
     }
   }
   if (identity->device >= 0) return;
-  // Only a driver that is there already: RTLD_NOLOAD never brings one in. NCCL has the communicator's device current in init.
+  // Only a driver that is there already: RTLD_NOLOAD never brings one in. NCCL has the communicator's device current
+  // in init.
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return;
   auto get_device = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuCtxGetDevice"));
@@ -209,7 +212,8 @@ void DescribeAccelerator(schema::ProcessIdentity* identity) {
       int length = snprintf(text, sizeof(text), "GPU-");
       for (int i = 0; i < 16; ++i) {
         const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-        length += snprintf(text + length, sizeof(text) - static_cast<size_t>(length), dash ? "-%02x" : "%02x", uuid[i]);
+        length +=
+            snprintf(text + length, sizeof(text) - static_cast<size_t>(length), dash ? "-%02x" : "%02x", uuid[i]);
       }
       CopyField(text, identity->device_uuid);
     }
@@ -220,13 +224,15 @@ void DescribeAccelerator(schema::ProcessIdentity* identity) {
 void JobFromEnvironment(char* job, size_t job_bytes) {
   // torchrun's id is "none" where nobody gave one, and DeepSpeed's elastic agent has a constant one.
   const char* run_id = getenv("TORCHELASTIC_RUN_ID");
-  const bool useful = run_id != nullptr && *run_id != '\0' && strcmp(run_id, "none") != 0 && strcmp(run_id, "123456789") != 0;
+  const bool useful =
+      run_id != nullptr && *run_id != '\0' && strcmp(run_id, "none") != 0 && strcmp(run_id, "123456789") != 0;
   char name[kNameLimit * 2];
   if (useful) {
     snprintf(name, sizeof(name), "torch-%s", run_id);
   } else if (HasValue("SLURM_JOB_ID")) {
     const char* step = getenv("SLURM_STEP_ID");
-    snprintf(name, sizeof(name), "slurm-%s%s%s", getenv("SLURM_JOB_ID"), step != nullptr ? "." : "", step != nullptr ? step : "");
+    snprintf(name, sizeof(name), "slurm-%s%s%s", getenv("SLURM_JOB_ID"), step != nullptr ? "." : "",
+             step != nullptr ? step : "");
   } else if (HasValue("PBS_JOBID")) {
     snprintf(name, sizeof(name), "pbs-%s", getenv("PBS_JOBID"));
   } else if (HasValue("LSB_JOBID")) {

@@ -1,5 +1,6 @@
 // Who this process is: host, job, launcher and rank by the rules that docs/design.md states.
-// Called at start and when a communicator is made, never on the hot path; reads the environment and /proc, nothing else.
+// Called at start and when a communicator is made, never on the hot path; reads the environment and /proc, nothing
+// else.
 #ifndef RANKSCOPE_RECORDER_IDENTITY_H_
 #define RANKSCOPE_RECORDER_IDENTITY_H_
 
@@ -13,11 +14,12 @@ namespace rankscope::recorder {
 void DescribeProcess(schema::ProcessIdentity* identity);
 
 // Rank, world, local rank, launcher, run id, restart count from the environment, by these rules in order: RANK with
-// WORLD_SIZE and (LOCAL_RANK or TORCHELASTIC_RUN_ID); OMPI_COMM_WORLD_RANK; PMIX_RANK or PMI_RANK; SLURM_PROCID where Slurm
-// started more tasks than nodes, or the node has one GPU to show; none. Does not touch a rank that NCCL gave.
+// WORLD_SIZE and (LOCAL_RANK or TORCHELASTIC_RUN_ID); OMPI_COMM_WORLD_RANK; PMIX_RANK or PMI_RANK; SLURM_PROCID where
+// Slurm started more tasks than nodes, or the node has one GPU to show; none. Does not touch a rank that NCCL gave.
 void ReadEnvironmentIdentity(schema::ProcessIdentity* identity);
 
-// The largest communicator overrules the environment where it covers at least the world that the environment spoke of.
+// The largest communicator overrules the environment where it covers at least the world that the environment spoke
+// of.
 void LearnRankFromCommunicator(schema::ProcessIdentity* identity, int32_t rank, int32_t ranks);
 
 // NCCL's version and the CUDA device, where their libraries are in the process and findable; both optional.

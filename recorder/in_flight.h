@@ -1,9 +1,9 @@
 // The in-flight table: handles, and the slots behind them.
 //
-// A handle is what NCCL keeps of an event: a number, never a pointer, since NCCL keeps handles longer than it should and passes them
-// to other processes: salt of the process (16 bits) | generation (24) | slot (20) | what the handle stands for (4).
-// It resolves only in the process that made it and only while the slot still holds that event. Never 0 for a live event.
-// All functions are for the hot path, on any thread.
+// A handle is what NCCL keeps of an event: a number, never a pointer, since NCCL keeps handles longer than it should
+// and passes them to other processes: salt of the process (16 bits) | generation (24) | slot (20) | what the handle
+// stands for (4). It resolves only in the process that made it and only while the slot still holds that event. Never
+// 0: the salt isn't. All functions are for the hot path, on any thread.
 #ifndef RANKSCOPE_RECORDER_IN_FLIGHT_H_
 #define RANKSCOPE_RECORDER_IN_FLIGHT_H_
 
@@ -20,9 +20,9 @@ static_assert(std::endian::native == std::endian::little, "the state byte of a s
 
 // What a handle stands for; one slot may be reached by two (an operation by its API event and its launch).
 enum class HandleRole : uint64_t {
-  kEvent = 1,    // any event that isn't part of an operation's slot
-  kApi = 2,      // CollApi or P2pApi
-  kLaunch = 3,   // Coll, P2p, CeColl
+  kEvent = 1,   // any event that isn't part of an operation's slot
+  kApi = 2,     // CollApi or P2pApi
+  kLaunch = 3,  // Coll, P2p, CeColl
 };
 
 using Handle = uint64_t;
@@ -31,8 +31,9 @@ inline constexpr uint32_t kGenerationMask = (1u << 24) - 1;
 inline constexpr uint32_t kSlotIndexLimit = 1u << 20;
 
 inline Handle MakeHandle(uint32_t generation, uint32_t slot, HandleRole role) {
-  return static_cast<uint64_t>(g_session.salt & 0xffffu) << 48 | static_cast<uint64_t>(generation & kGenerationMask) << 24 |
-         static_cast<uint64_t>(slot) << 4 | static_cast<uint64_t>(role);
+  return static_cast<uint64_t>(g_session.salt & 0xffffu) << 48 |
+         static_cast<uint64_t>(generation & kGenerationMask) << 24 | static_cast<uint64_t>(slot) << 4 |
+         static_cast<uint64_t>(role);
 }
 constexpr uint32_t TagGeneration(uint64_t tag) { return static_cast<uint32_t>(tag >> 32); }
 constexpr uint8_t TagState(uint64_t tag) { return static_cast<uint8_t>(tag); }
@@ -46,7 +47,7 @@ constexpr HandleRole RoleOf(Handle handle) { return static_cast<HandleRole>(hand
 struct Resolved {
   schema::InFlightSlot* slot = nullptr;  // nullptr: foreign, garbage, or gone
   uint64_t tag = 0;
-  bool stale = false;                    // ours, but the slot went on
+  bool stale = false;  // ours, but the slot went on
 };
 
 inline Resolved Resolve(Handle handle) {
@@ -85,33 +86,44 @@ struct NewSlot {
   uint32_t generation;
 };
 
-// True while the slot must not be taken silently: its host call is open, or children that it counted have not stopped.
+// True while the slot must not be taken silently: its host call is open, or children that it counted have not
+// stopped.
 inline bool StillUnderWay(const schema::InFlightSlot* slot, uint64_t tag) {
   return (TagState(tag) & (schema::kSlotOpen | schema::kSlotApiOpen)) != 0 ||
          LoadRelaxed(slot->children_started) != LoadRelaxed(slot->children_stopped);
 }
 
-// Slow path: the slot in turn is under way. Looks a little further, else evicts with a record and a count.
-NewSlot TakeBusySlot(Lane* lane);
+// Slow path: the slot in turn is under way or had children. Looks a little further for a free one, else evicts the
+// oldest, with a record and a count.
+NewSlot TakeUsedSlot(Lane* lane);
 
-// The lane's next slot, invalidated (tag 0) and to be published by the caller's store of its tag.
-inline NewSlot TakeSlot(Lane* lane) {
+// True if the next slot in turn can be had at once.
+inline bool NextSlotIsFree(const Lane* lane) {
+  const schema::InFlightSlot* slot = &lane->slots[lane->next_slot & lane->slot_mask];
+  const uint64_t children = LoadRelaxed(*reinterpret_cast<const uint64_t*>(&slot->children_started));
+  return ((LoadRelaxed(slot->tag) & (schema::kSlotOpen | schema::kSlotApiOpen)) | children) == 0;
+}
+
+// The lane's next slot, which NextSlotIsFree; not yet visible to readers (kind 0), and to be published by the
+// caller's store of its tag. Its children, last_progress_ticks and detail[0] are zero.
+inline NewSlot TakeFreeSlot(Lane* lane) {
   const uint64_t position = lane->next_slot & lane->slot_mask;
   schema::InFlightSlot* slot = &lane->slots[position];
-  const uint64_t tag = LoadRelaxed(slot->tag);
-  if (__builtin_expect(StillUnderWay(slot, tag), 0)) return TakeBusySlot(lane);
   lane->next_slot++;
-  // Generation 0 is left out, so that a handle is never 0 and a tag in use never is.
-  uint32_t generation = (TagGeneration(tag) + 1) & kGenerationMask;
-  generation += generation == 0 ? 1 : 0;
+  const uint32_t generation = TagGeneration(LoadRelaxed(slot->tag)) + 1;
   StoreRelaxed(slot->tag, static_cast<uint64_t>(generation) << 32);
   FenceRelease();
   return {slot, lane->first_slot + static_cast<uint32_t>(position), generation};
 }
 
+inline NewSlot TakeSlot(Lane* lane) {
+  if (__builtin_expect(!NextSlotIsFree(lane), 0)) return TakeUsedSlot(lane);
+  return TakeFreeSlot(lane);
+}
+
 // A new operation id: unique in the process, and close together in time so that columns of them stay narrow.
 inline uint64_t NextOperation(Lane* lane) {
-  const uint64_t count = ++lane->next_op;
+  const uint64_t count = LoadRelaxed(lane->header->op_count) + 1;
   StoreRelaxed(lane->header->op_count, count);
   return count << 8 | lane->index;
 }

@@ -19,8 +19,8 @@ thread_local constinit Lane* t_lane = nullptr;
 namespace {
 
 constinit Lane g_lanes[kLaneLimit];
-pthread_key_t g_exit_key;          // its destructor gives a thread's lane back
-bool g_exit_key_made = false;      // written at start only
+pthread_key_t g_exit_key;                           // its destructor gives a thread's lane back
+bool g_exit_key_made = false;                       // written at start only
 thread_local constinit uint32_t t_skip_claims = 0;  // events until a thread without a lane looks again
 
 constexpr uint32_t kSkipClaims = 1024;
@@ -43,11 +43,12 @@ void AddTenant(Lane* lane) {
   const auto thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
   const uint32_t count = LoadRelaxed(header->tenant_count);
   schema::LaneTenant& tenant = header->tenants[count % schema::kLaneTenants];
-  StoreRelaxed(tenant.first_record, lane->head);
+  StoreRelaxed(tenant.first_record, LoadRelaxed(header->head));
   StoreRelaxed(tenant.thread_id, thread_id);
   StoreRelaxed(tenant.name, InternName(name, schema::NameKind::kThread));
   StoreRelease(header->tenant_count, count + 1);
   StoreRelaxed(header->owner_thread_id, thread_id);
+  lane->thread_word = uint64_t{thread_id} | uint64_t{schema::kOrdinalUnknown} << 32;
 }
 
 Lane* TryTake(uint32_t first, uint32_t limit) {
@@ -59,7 +60,7 @@ Lane* TryTake(uint32_t first, uint32_t limit) {
 
 void Occupy(Lane* lane) {
   AddTenant(lane);
-  lane->promote_at_head = lane->large ? ~0ull : lane->head + lane->record_mask + 1;
+  lane->promote_at_head = lane->large ? ~0ull : LoadRelaxed(lane->header->head) + lane->record_mask + 1;
   t_lane = lane;
   if (g_exit_key_made) pthread_setspecific(g_exit_key, lane);
 }
@@ -84,7 +85,7 @@ void SetUpLanes(const RingGeometry& geometry) {
     lane.slots = g_session.slots + slot;
     lane.header = header;
     lane.cells = g_session.cells + uint64_t{i} * geometry.cells_per_lane;
-    lane.head = lane.next_slot = lane.next_op = 0;
+    lane.next_slot = 0;
     lane.record_mask = records - 1;
     lane.slot_mask = slots - 1;
     lane.first_slot = static_cast<uint32_t>(slot);
@@ -92,6 +93,7 @@ void SetUpLanes(const RingGeometry& geometry) {
     lane.cells_used = 0;
     lane.index = static_cast<uint16_t>(i);
     lane.large = large;
+    lane.fast_events = g_use_monotonic_clock ? 0 : g_session.config.nccl_events;
     lane.in_use = 0;
     record += records;
     slot += slots;
@@ -147,47 +149,61 @@ schema::TotalCell* ClaimCell(Lane* lane, uint32_t func, uint32_t size_class) {
   return out;
 }
 
-NewSlot TakeBusySlot(Lane* lane) {
-  constexpr int kLookAhead = 16;
-  for (int i = 1; i < kLookAhead; ++i) {
-    schema::InFlightSlot* candidate = &lane->slots[(lane->next_slot + static_cast<uint64_t>(i)) & lane->slot_mask];
-    if (StillUnderWay(candidate, LoadRelaxed(candidate->tag))) continue;
-    lane->next_slot += static_cast<uint64_t>(i);
-    return TakeSlot(lane);
-  }
-  // All of them are under way: the oldest goes. If it was an operation that is recorded, so that a hang's first victim stays known.
-  schema::InFlightSlot* slot = &lane->slots[lane->next_slot & lane->slot_mask];
-  const uint64_t tag = LoadRelaxed(slot->tag);
-  if ((TagState(tag) & schema::kSlotIsOperation) != 0) {
-    const schema::EventKind kind = TagKind(tag);
-    RecordWords words{};
-    words.begin_ticks = LoadRelaxed(slot->begin_ticks);
-    words.end_ticks = ReadTicks();
-    words.kind_flags_comm_aux =
-        PackKind(schema::EventKind::kOpEvicted, LoadRelaxed(slot->flags), LoadRelaxed(slot->comm), LoadRelaxed(slot->aux));
-    words.op_id = LoadRelaxed(slot->op_id);
-    words.payload[0] = LoadRelaxed(slot->count);
-    const bool p2p = kind == schema::EventKind::kP2p || kind == schema::EventKind::kP2pApi;
-    const auto peer = static_cast<uint32_t>(LoadRelaxed(slot->root_or_peer));
-    const uint64_t ordinal = LoadRelaxed(slot->ordinal);
-    const uint64_t names = static_cast<uint64_t>(LoadRelaxed(slot->func)) | static_cast<uint64_t>(LoadRelaxed(slot->dtype)) << 8 |
-                           static_cast<uint64_t>(LoadRelaxed(slot->algo)) << 16 |
-                           static_cast<uint64_t>(LoadRelaxed(slot->proto)) << 24;
-    words.payload[1] = (p2p ? static_cast<uint64_t>(peer) : static_cast<uint64_t>(LoadRelaxed(slot->seq))) | ordinal << 32;
-    words.payload[2] = p2p ? (names & 0xffffu) : (names | static_cast<uint64_t>(peer) << 32);
-    Commit(lane, words);
-    lane = t_lane != nullptr ? t_lane : lane;  // Commit may have promoted the thread
-  } else {
-    // A network event that is forgotten: its operation can no longer be known to be finished.
-    const Resolved parent = Resolve(LoadRelaxed(slot->parent));
-    if (parent.slot != nullptr) {
-      StoreRelaxed(parent.slot->flags, static_cast<uint16_t>(LoadRelaxed(parent.slot->flags) | schema::kFlagTrackingLost));
-    }
-  }
-  CountLoss(schema::LossReason::kEvicted);
-  StoreRelaxed(slot->tag, tag & ~uint64_t{0xff});
+namespace {
+
+// Nothing of the slot's last holder is left that a new one would count on; see TakeSlot.
+void CleanSlot(schema::InFlightSlot* slot) {
   StoreRelaxed(slot->children_started, 0u);
   StoreRelaxed(slot->children_stopped, 0u);
+  StoreRelaxed(slot->last_progress_ticks, 0u);
+  StoreRelaxed(slot->detail[0], 0u);
+}
+
+// Records what is about to be forgotten, so that a hang's first victim stays known.
+void RecordEviction(Lane* lane, schema::InFlightSlot* slot, uint64_t tag) {
+  const auto* words = reinterpret_cast<const uint64_t*>(slot);
+  if ((TagState(tag) & schema::kSlotIsOperation) != 0) {
+    RecordWords record;
+    record.begin_ticks = LoadRelaxed(slot->begin_ticks);
+    record.end_ticks = ReadTicks();
+    record.kind_flags_comm_aux =
+        (LoadRelaxed(words[3]) & ~uint64_t{0xffff}) | static_cast<uint64_t>(schema::EventKind::kOpEvicted);
+    record.op_id = LoadRelaxed(words[4]);
+    for (int i = 0; i < 3; ++i) record.payload[i] = LoadRelaxed(words[5 + i]);
+    Commit(lane, record);
+    return;
+  }
+  // A network event that is forgotten: its operation can no longer be known to be finished.
+  const Resolved parent = Resolve(LoadRelaxed(slot->parent));
+  if (parent.slot != nullptr) {
+    StoreRelaxed(parent.slot->flags,
+                 static_cast<uint16_t>(LoadRelaxed(parent.slot->flags) | schema::kFlagTrackingLost));
+  }
+}
+
+}  // namespace
+
+NewSlot TakeUsedSlot(Lane* lane) {
+  constexpr uint64_t kLookAhead = 16;
+  for (uint64_t i = 0; i < kLookAhead; ++i) {
+    schema::InFlightSlot* candidate = &lane->slots[(lane->next_slot + i) & lane->slot_mask];
+    if (StillUnderWay(candidate, LoadRelaxed(candidate->tag))) continue;
+    CleanSlot(candidate);
+    lane->next_slot += i;
+    return TakeSlot(lane);
+  }
+  // All of them are under way: the oldest goes.
+  schema::InFlightSlot* slot = &lane->slots[lane->next_slot & lane->slot_mask];
+  const uint64_t tag = LoadRelaxed(slot->tag);
+  // Not the moment to move to a larger lane: the caller goes on with this one.
+  const uint64_t promote_at_head = lane->promote_at_head;
+  lane->promote_at_head = ~0ull;
+  RecordEviction(lane, slot, tag);
+  const uint64_t head = LoadRelaxed(lane->header->head);
+  lane->promote_at_head = promote_at_head <= head ? head + 1 : promote_at_head;
+  CountLoss(schema::LossReason::kEvicted);
+  StoreRelaxed(slot->tag, tag & ~uint64_t{0xff});
+  CleanSlot(slot);
   return TakeSlot(lane);
 }
 

@@ -1,9 +1,9 @@
 // A lane: the part of the ring that one thread writes, and the hot path's only data structure.
 //
-// Each thread that records owns one lane at a time, found through one thread-local pointer. Committing a record and handing
-// out an in-flight slot touch memory of the lane alone: no lock, no locked instruction, no system call, no allocation.
-// A thread's first event claims a lane (a system call for the thread's id; once), a thread's end gives it back; a thread that fills a
-// small lane moves to a large one if one is free.
+// Each thread that records owns one lane at a time, found through one thread-local pointer. Committing a record and
+// handing out an in-flight slot touch memory of the lane alone: no lock, no locked instruction, no system call, no
+// allocation. A thread's first event claims a lane (a system call for the thread's id; once), a thread's end gives it
+// back; a thread that fills a small lane moves to a large one if one is free.
 #ifndef RANKSCOPE_RECORDER_LANE_H_
 #define RANKSCOPE_RECORDER_LANE_H_
 
@@ -22,24 +22,24 @@ struct alignas(64) Lane {
   schema::InFlightSlot* slots = nullptr;
   schema::LaneHeader* header = nullptr;
   schema::TotalCell* cells = nullptr;
-  uint64_t head = 0;          // records committed; header->head follows it
   uint64_t record_mask = 0;
-  uint64_t next_slot = 0;     // slots handed out
+  uint64_t next_slot = 0;  // slots handed out
   uint64_t slot_mask = 0;
-  uint64_t next_op = 0;
-  uint32_t first_slot = 0;    // index of slots[0] in the ring's slot section
+  uint64_t thread_word = 0;  // the owner's thread id | kOrdinalUnknown << 32, as slots hold it
+  uint32_t first_slot = 0;   // index of slots[0] in the ring's slot section
   uint32_t cell_limit = 0;
   uint32_t cells_used = 0;
+  uint32_t fast_events = 0;  // NcclEventBits that the fast path may record: those wanted, if ticks are the counter's
   uint16_t index = 0;
   bool large = false;
-  uint32_t in_use = 0;            // 0 free, 1 owned; the only field that other threads touch
-  uint64_t promote_at_head = 0;   // small lanes: head at which to look for a large lane
+  uint32_t in_use = 0;           // 0 free, 1 owned; the only field that other threads touch
+  uint64_t promote_at_head = 0;  // small lanes: head at which to look for a large lane
   // (Function, size class) -> 1 + cell, 0 = none yet.
   uint8_t cell_of[schema::kFunctionLimit][65] = {};
 };
 
-// The calling thread's lane, claimed if need be; nullptr when there is none to be had (counted), when the recorder is off, or
-// in a forked child. Async-signal-unsafe on a thread's first call, a thread-local load afterwards.
+// The calling thread's lane, claimed if need be; nullptr when there is none to be had (counted), when the recorder is
+// off, or in a forked child. Async-signal-unsafe on a thread's first call, a thread-local load afterwards.
 extern thread_local constinit Lane* t_lane;
 Lane* ClaimLane();
 inline Lane* CurrentLane() {
@@ -65,33 +65,42 @@ constexpr uint64_t PackKind(schema::EventKind kind, uint16_t flags, uint16_t com
          static_cast<uint64_t>(aux) << 48;
 }
 
-// Appends one record; see schema/ring_abi.h for the protocol.
-inline void Commit(Lane* lane, const RecordWords& words) {
-  const uint64_t index = lane->head;
+inline constexpr uint64_t kPrefetchRecords = 8;
+
+// Appends one record; see schema/ring_abi.h for the protocol. `write` stores words 1 to 7 of it.
+template <typename Write>
+inline __attribute__((always_inline)) void CommitWith(Lane* lane, schema::EventKind kind, Write write) {
+  schema::LaneHeader* header = lane->header;
+  const uint64_t index = LoadRelaxed(header->head);
   auto* out = reinterpret_cast<uint64_t*>(&lane->records[index & lane->record_mask]);
+  // The lines of records to come are on their way while this one is written: the ring is larger than the caches.
+  __builtin_prefetch(&lane->records[(index + kPrefetchRecords) & lane->record_mask], 1);
   StoreRelaxed(out[0], 0u);
   FenceRelease();
-  StoreRelaxed(out[1], words.begin_ticks);
-  StoreRelaxed(out[2], words.end_ticks);
-  StoreRelaxed(out[3], words.kind_flags_comm_aux);
-  StoreRelaxed(out[4], words.op_id);
-  StoreRelaxed(out[5], words.payload[0]);
-  StoreRelaxed(out[6], words.payload[1]);
-  StoreRelaxed(out[7], words.payload[2]);
+  write(out);
   StoreRelease(out[0], index + 1);
-  lane->head = index + 1;
-  StoreRelease(lane->header->head, index + 1);
-  AddSingleWriter(lane->header->committed_by_kind[words.kind_flags_comm_aux & (schema::kEventKindLimit - 1)], 1u);
+  StoreRelease(header->head, index + 1);
+  AddSingleWriter(header->committed_by_kind[static_cast<uint32_t>(kind) & (schema::kEventKindLimit - 1)], 1u);
   if (__builtin_expect(index + 1 == lane->promote_at_head, 0)) TryPromote(lane);
+}
+inline void Commit(Lane* lane, const RecordWords& words) {
+  CommitWith(lane, static_cast<schema::EventKind>(words.kind_flags_comm_aux & 0xffffu), [&](uint64_t* out) {
+    StorePair(out + 1, MakePair(words.begin_ticks, words.end_ticks));
+    StorePair(out + 3, MakePair(words.kind_flags_comm_aux, words.op_id));
+    StorePair(out + 5, MakePair(words.payload[0], words.payload[1]));
+    StoreRelaxed(out[7], words.payload[2]);
+  });
 }
 
 // The totals' cell of (function, bytes); cell 0 of the lane collects what finds no room.
 schema::TotalCell* ClaimCell(Lane* lane, uint32_t func, uint32_t size_class);
+inline schema::TotalCell* KnownCell(Lane* lane, uint32_t func, uint64_t bytes) {
+  const uint8_t cell = lane->cell_of[func & (schema::kFunctionLimit - 1)][schema::SizeClass(bytes)];
+  return __builtin_expect(cell == 0, 0) ? nullptr : &lane->cells[cell - 1];
+}
 inline schema::TotalCell* CellOf(Lane* lane, uint32_t func, uint64_t bytes) {
-  const uint32_t size_class = schema::SizeClass(bytes);
-  const uint8_t cell = lane->cell_of[func & (schema::kFunctionLimit - 1)][size_class];
-  if (__builtin_expect(cell == 0, 0)) return ClaimCell(lane, func & (schema::kFunctionLimit - 1), size_class);
-  return &lane->cells[cell - 1];
+  if (schema::TotalCell* known = KnownCell(lane, func, bytes)) return known;
+  return ClaimCell(lane, func & (schema::kFunctionLimit - 1), schema::SizeClass(bytes));
 }
 
 }  // namespace rankscope::recorder

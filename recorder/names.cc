@@ -20,7 +20,8 @@ uint32_t FindName(const char* text, size_t length, uint32_t hash, schema::NameKi
   if (used > g_session.name_capacity) used = g_session.name_capacity;
   for (uint32_t i = 0; i < used; ++i) {
     const schema::NameEntry& entry = g_session.names[i];
-    if (LoadAcquire(entry.bytes) != length || entry.hash != hash || entry.kind != static_cast<uint32_t>(kind)) continue;
+    if (LoadAcquire(entry.bytes) != length || entry.hash != hash || entry.kind != static_cast<uint32_t>(kind))
+      continue;
     if (memcmp(g_session.name_bytes + entry.offset, text, length) == 0) return i + 1;
   }
   return 0;
@@ -34,7 +35,8 @@ uint32_t InternName(const char* text, schema::NameKind kind) {
   if (length == 0) return 0;
   const uint32_t hash = HashOf(text, length);
   if (const uint32_t found = FindName(text, length, hash, kind)) return found;
-  // Room is taken first and given out for good: two threads that bring the same name at once store it twice, which is harmless.
+  // Room is taken first and given out for good: two threads that bring the same name at once store it twice, which is
+  // harmless.
   const uint64_t offset = AddShared(g_session.header->name_bytes_used, length);
   if (offset + length > g_session.name_bytes_capacity) {
     CountLoss(schema::LossReason::kNameTableFull);

@@ -23,7 +23,8 @@ constexpr int kNameTries = 100;
 uint64_t AlignUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 uint32_t FloorPowerOfTwo(uint64_t value) { return value == 0 ? 0u : 1u << (63 - __builtin_clzll(value)); }
 
-// Sizes by tier: a ring of 16 MiB or more is meant for a whole node's worth of threads, one of 1 MiB for a crowded container.
+// Sizes by tier: a ring of 16 MiB or more is meant for a whole node's worth of threads, one of 1 MiB for a crowded
+// container.
 void ChooseTier(RingGeometry* plan, uint64_t bytes) {
   if (bytes >= 16ull << 20) {
     plan->small_lanes = 56, plan->large_lanes = 5, plan->small_records = 1024, plan->small_slots = 256;
@@ -39,7 +40,8 @@ void ChooseTier(RingGeometry* plan, uint64_t bytes) {
 }
 
 void AddSection(RingGeometry* plan, schema::Section id, size_t entry_bytes, uint64_t count) {
-  plan->sections[plan->section_count++] = {static_cast<uint32_t>(id), static_cast<uint32_t>(entry_bytes), plan->file_bytes, count};
+  plan->sections[plan->section_count++] = {static_cast<uint32_t>(id), static_cast<uint32_t>(entry_bytes),
+                                           plan->file_bytes, count};
   plan->file_bytes = AlignUp(plan->file_bytes + entry_bytes * count);
 }
 
@@ -55,9 +57,11 @@ void LayOut(RingGeometry* plan) {
   AddSection(plan, Section::kComms, sizeof(schema::CommEntry), plan->comms);
   AddSection(plan, Section::kLosses, sizeof(uint64_t), schema::kLossReasonLimit);
   AddSection(plan, Section::kLanes, sizeof(schema::LaneHeader), plan->lanes());
-  AddSection(plan, Section::kSlots, sizeof(schema::InFlightSlot), small * plan->small_slots + large * plan->large_slots);
+  AddSection(plan, Section::kSlots, sizeof(schema::InFlightSlot),
+             small * plan->small_slots + large * plan->large_slots);
   AddSection(plan, Section::kTotals, sizeof(schema::TotalCell), uint64_t{plan->lanes()} * plan->cells_per_lane);
-  AddSection(plan, Section::kRecords, sizeof(schema::EventRecord), small * plan->small_records + large * plan->large_records);
+  AddSection(plan, Section::kRecords, sizeof(schema::EventRecord),
+             small * plan->small_records + large * plan->large_records);
 }
 
 // A directory that nobody else can play tricks in. -1: said why.
@@ -69,15 +73,16 @@ int OpenDirectory(int parent, const char* name, const char* shown) {
   const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) {
     const bool link = errno == ELOOP || errno == ENOTDIR;
-    LogWarning("%s is %s; rings need a directory of their own", shown, link ? "a symbolic link or not a directory" : strerror(errno));
+    LogWarning("%s is %s; rings need a directory of their own", shown,
+               link ? "a symbolic link or not a directory" : strerror(errno));
     return -1;
   }
   struct stat status;
   if (fstat(fd, &status) != 0) {
     LogWarning("can't look at %s: %s", shown, strerror(errno));
   } else if (status.st_uid != geteuid() && status.st_uid != 0) {
-    LogWarning("%s belongs to user %u, not to user %u of this process; set RANKSCOPE_DIR to a directory of your own", shown,
-               static_cast<unsigned>(status.st_uid), static_cast<unsigned>(geteuid()));
+    LogWarning("%s belongs to user %u, not to user %u of this process; set RANKSCOPE_DIR to a directory of your own",
+               shown, static_cast<unsigned>(status.st_uid), static_cast<unsigned>(geteuid()));
   } else if ((status.st_mode & 0022) != 0 && (status.st_mode & S_ISVTX) == 0) {
     LogWarning("%s can be written by others (mode %03o); make it 0700 or set RANKSCOPE_DIR", shown,
                static_cast<unsigned>(status.st_mode & 0777));
@@ -125,7 +130,8 @@ uint64_t Reserve(int fd, uint64_t wanted) {
 }
 
 // The ring in the open directory `job_fd`. False: said why.
-bool CreateIn(int job_fd, const char* job_path, uint64_t wanted_bytes, const char* host, uint32_t pid, RingMapping* ring) {
+bool CreateIn(int job_fd, const char* job_path, uint64_t wanted_bytes, const char* host, uint32_t pid,
+              RingMapping* ring) {
   char name[kNameLimit * 2 + 48];
   const int fd = CreateFile(job_fd, host, pid, name, sizeof(name));
   if (fd < 0) {
@@ -155,7 +161,8 @@ bool CreateIn(int job_fd, const char* job_path, uint64_t wanted_bytes, const cha
   return true;
 }
 
-bool CreateUnder(const char* dir, const char* job, uint64_t bytes, const char* host, uint32_t pid, RingMapping* ring) {
+bool CreateUnder(const char* dir, const char* job, uint64_t bytes, const char* host, uint32_t pid,
+                 RingMapping* ring) {
   const int top = OpenDirectory(AT_FDCWD, dir, dir);
   if (top < 0) return false;
   char job_path[kPathLimit + kNameLimit + 2];

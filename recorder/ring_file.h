@@ -1,9 +1,10 @@
 // Making the ring's file: where it goes, how big it may be, and its parts.
 //
-// Called by the starting thread only. Space is reserved before the file is mapped, since a container's /dev/shm is often 64 MiB and
-// writing past what is there kills the process with SIGBUS. Where the wanted size does not fit a smaller one is taken, then
-// the fallback directory, then none; each is said in one sentence. Nothing is followed that could be a trap: the directories
-// are opened without following a link in the last place, must belong to us (or to root), and the file must be new.
+// Called by the starting thread only. Space is reserved before the file is mapped, since a container's /dev/shm is
+// often 64 MiB and writing past what is there kills the process with SIGBUS. Where the wanted size does not fit a
+// smaller one is taken, then the fallback directory, then none; each is said in one sentence. Nothing is followed
+// that could be a trap: the directories are opened without following a link in the last place, must belong to us (or
+// to root), and the file must be new.
 #ifndef RANKSCOPE_RECORDER_RING_FILE_H_
 #define RANKSCOPE_RECORDER_RING_FILE_H_
 

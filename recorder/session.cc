@@ -107,7 +107,9 @@ bool StartLocked() {
   }
   if (!g_fork_handlers_installed) {
     if (pthread_atfork(nullptr, nullptr, AfterForkInChild) != 0) {
-      LogWarning("can't install a fork handler, without which a forked child could write into this ring; nothing is recorded");
+      LogWarning(
+          "can't install a fork handler, without which a forked child could write into this ring; nothing is "
+          "recorded");
       return false;
     }
     g_fork_handlers_installed = true;

@@ -1,9 +1,10 @@
-// The one recorder of the process: it starts when the first source (NCCL's plugin today) has something to record, makes the ring,
-// and is found running by the others. Starting happens on the calling thread, under a lock that is never held across a
-// call into NCCL or CUDA; nothing here is on the hot path but Active() and the g_session fields that it guards.
+// The one recorder of the process: it starts when the first source (NCCL's plugin today) has something to record,
+// makes the ring, and is found running by the others. Starting happens on the calling thread, under a lock that is
+// never held across a call into NCCL or CUDA; nothing here is on the hot path but Active() and the g_session fields
+// that it guards.
 //
-// It never stops: the library stays mapped, events may come until the process is gone. In a forked child it is off until
-// a source starts it again there, and then it makes a ring of the child's own.
+// It never stops: the library stays mapped, events may come until the process is gone. In a forked child it is off
+// until a source starts it again there, and then it makes a ring of the child's own.
 #ifndef RANKSCOPE_RECORDER_SESSION_H_
 #define RANKSCOPE_RECORDER_SESSION_H_
 
@@ -17,11 +18,11 @@
 
 namespace rankscope::recorder {
 
-// Pointers into the mapped ring, written once by Start before `active` is set. Trivially destructible: events may arrive
-// while static destructors run.
+// Pointers into the mapped ring, written once by Start before `active` is set. Trivially destructible: events may
+// arrive while static destructors run.
 struct Session {
-  uint32_t active = 0;        // 1 = recording
-  uint32_t salt = 0;          // random per process: tells our handles from another process's (PXN)
+  uint32_t active = 0;  // 1 = recording
+  uint32_t salt = 0;    // random per process: tells our handles from another process's (PXN)
   schema::RingHeader* header = nullptr;
   schema::ProcessIdentity* identity = nullptr;
   schema::NameEntry* names = nullptr;
@@ -38,7 +39,7 @@ struct Session {
   uint32_t comm_capacity = 0;
   uint32_t lane_count = 0;
   uint64_t map_bytes = 0;
-  uint32_t generation = 0;    // grows with each Start in this address space (fork): stale lanes are told by it
+  uint32_t generation = 0;  // grows with each Start in this address space (fork): stale lanes are told by it
   ClockPairs clock_pairs;
   Config config;
 };
@@ -58,8 +59,8 @@ inline void CountLoss(schema::LossReason reason, uint64_t count = 1) {
   if (g_session.losses != nullptr) AddShared(g_session.losses[static_cast<int>(reason)], count);
 }
 
-// The id of `text` in the ring's name table (1-based), 0 for an empty text or a full table (counted). Any thread, without a lock; not
-// for the hot path: it looks through the table.
+// The id of `text` in the ring's name table (1-based), 0 for an empty text or a full table (counted). Any thread,
+// without a lock; not for the hot path: it looks through the table.
 uint32_t InternName(const char* text, schema::NameKind kind);
 
 // Takes a clock pair if one is due. Cheap to call: a load and a compare.

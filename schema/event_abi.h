@@ -182,10 +182,10 @@ struct CollPayload {
 };  // aux = channels | warps << 8
 struct P2pPayload {
   uint64_t count;
-  int32_t peer;      // communicator rank at the other end
+  uint32_t reserved;
   uint32_t ordinal;  // 0, 1, ... to or from this peer on this communicator, counted by us
-  uint8_t func, dtype, reserved[2];
-  uint32_t reserved2;
+  uint8_t func, dtype, reserved2[2];
+  int32_t peer;  // communicator rank at the other end
 };  // aux = channels
 struct ProxyOpPayload {
   int32_t peer;
@@ -336,6 +336,11 @@ static_assert(sizeof(GpuCopyPayload) == 24 && sizeof(RangePayload) == 24 && size
 static_assert(sizeof(HostSamplePayload) == 24);
 static_assert(offsetof(CollPayload, seq) == 8 && offsetof(CollPayload, func) == 16 &&
               offsetof(CollPayload, root) == 20);
+// An operation's payloads agree in what they share, so that one copy writes any of them (InFlightSlot, ring_abi.h).
+static_assert(offsetof(P2pPayload, ordinal) == 12 && offsetof(P2pPayload, func) == 16 && offsetof(P2pPayload, peer) == 20);
+static_assert(offsetof(ApiPayload, ordinal) == 12 && offsetof(ApiPayload, func) == 16 && offsetof(ApiPayload, root) == 20);
+static_assert(offsetof(CeCollPayload, ordinal) == 12 && offsetof(CeCollPayload, func) == 16 &&
+              offsetof(CeCollPayload, root) == 20);
 
 }  // namespace rankscope::schema
 

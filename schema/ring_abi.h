@@ -283,7 +283,7 @@ enum SlotState : uint8_t {
   kSlotOpen = 1 << 0,         // its host call (or, for proxy events, the event) is under way
   kSlotApiOpen = 1 << 1,      // the API call that began it is under way
   kSlotIssued = 1 << 2,       // launched (a Coll or P2p event was seen)
-  kSlotComplete = 1 << 3,     // finished, as far as this process's events tell
+  kSlotComplete = 1 << 3,     // never written by the recorder: readers derive it (children_started > 0 and all stopped)
   kSlotIsOperation = 1 << 4,  // a collective or point-to-point (kind says which), as against any other event
 };
 
@@ -293,18 +293,19 @@ struct InFlightSlot {
   uint64_t tag;
   uint64_t issue_ticks;  // the first start of this operation or event
   uint64_t begin_ticks;  // start of the event of `kind`
-  uint64_t op_id;        // of the operation itself, or of the parent for proxy events
-  uint64_t count;        // collectives, P2p: elements. ProxyOp: bytes moved
-  uint32_t seq;          // ProxyOp: steps
-  uint32_t ordinal;      // ProxyOp: chunk bytes
+  // ---- the next 40 bytes are laid out as in the EventRecord that the stop will write
+  uint16_t kind;   // EventKind, as in the tag
+  uint16_t flags;  // EventFlags
+  uint16_t comm;
+  uint16_t aux;    // as in the record
+  uint64_t op_id;  // of the operation itself, or of the parent for proxy events
+  uint64_t count;  // collectives, P2p: elements. ProxyOp: bytes moved
+  uint32_t seq;    // ProxyOp: steps
+  uint32_t ordinal;  // ProxyOp: chunk bytes
   uint8_t func, dtype, algo, proto;
   int32_t root_or_peer;  // Coll: root; P2p, ProxyOp: peer
-  uint16_t comm;
-  uint16_t flags;  // EventFlags
-  uint16_t aux;    // as in the record
-  uint16_t reserved0;
   // ---- second cache line: touched by completion only
-  uint64_t end_ticks;  // stop of the launch; 0 while open
+  uint64_t end_ticks;  // stop of the launch where the writer keeps it; 0 = open, or look into the records
   uint64_t last_progress_ticks;
   uint32_t children_started;  // ProxyOps (and kernel channels) started
   uint32_t children_stopped;
@@ -315,9 +316,13 @@ struct InFlightSlot {
   uint64_t stream;
 };
 static_assert(sizeof(InFlightSlot) == 128 && offsetof(InFlightSlot, end_ticks) == 64);
+static_assert(offsetof(InFlightSlot, kind) == offsetof(EventRecord, kind) &&
+              offsetof(InFlightSlot, op_id) == offsetof(EventRecord, op_id) &&
+              offsetof(InFlightSlot, count) == offsetof(EventRecord, payload));
 
 // Counters that never age. One cell per (function, size class) and lane; a reader adds the lanes up. Values are sums
-// modulo 2^64 over the lanes: one lane may hold a negative share.
+// modulo 2^64 (the histogram: 2^32) over the lanes: one lane may hold a negative share. A slot's tag has kind 0 while the
+// slot is being filled.
 inline constexpr int kDurationBuckets = 64;
 struct TotalCell {
   uint32_t key;  // 0 = free; else 1 << 31 | Function << 8 | size class (floor(log2(bytes)) + 1, 0 for no bytes)
