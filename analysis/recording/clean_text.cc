@@ -39,8 +39,8 @@ std::string CleanText(absl::string_view bytes) {
     const size_t length = Utf8Length(bytes);
     const uint8_t lead = static_cast<uint8_t>(bytes[0]);
     // U+0080..U+009F are control characters too (some terminals obey them).
-    const bool control = lead < 0x20 || lead == 0x7f ||
-                         (length == 2 && lead == 0xc2 && static_cast<uint8_t>(bytes[1]) < 0xa0);
+    const bool control =
+        lead < 0x20 || lead == 0x7f || (length == 2 && lead == 0xc2 && static_cast<uint8_t>(bytes[1]) < 0xa0);
     if (length == 0 || control) {
       text.push_back('?');
       bytes.remove_prefix(length == 0 ? 1 : length);

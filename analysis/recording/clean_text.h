@@ -1,6 +1,7 @@
 // Text out of untrusted files, made fit for a terminal and for JSON.
 //
-// Called by: all readers. Must never: read beyond the bytes it was given, or let a control byte or broken UTF-8 through.
+// Called by: all readers. Must never: read beyond the bytes it was given, or let a control byte or broken UTF-8
+// through.
 #ifndef RANKSCOPE_ANALYSIS_RECORDING_CLEAN_TEXT_H_
 #define RANKSCOPE_ANALYSIS_RECORDING_CLEAN_TEXT_H_
 

@@ -12,10 +12,11 @@ namespace {
 
 // Clock values above this are garbage: 2^61 ns is 73 years of uptime, or the year 2043 as wall time.
 constexpr uint64_t kLargestNs = uint64_t{1} << 61;
-// A run shorter than this gives no better rate than the recorder's own estimate: a pair is good to some 50 ns, and the
-// estimate to some 50 parts in a million.
+// A run shorter than this gives no better rate than the recorder's own estimate: a pair is good to some 50 ns, and
+// the estimate to some 50 parts in a million.
 constexpr double kShortestFitNs = 1e6;
-// Knots are at least this far apart, so that a pair's window (some 50 ns) bends a line by at most 0.2 parts in a million.
+// Knots are at least this far apart, so that a pair's window (some 50 ns) bends a line by at most 0.2 parts in a
+// million.
 constexpr double kKnotDistanceNs = 250e6;
 // NTP may run CLOCK_MONOTONIC up to 500 parts in a million off its nominal rate (adjtimex(2)); twice that is garbage.
 constexpr double kLargestDrift = 1e-3;
@@ -140,8 +141,8 @@ void TickClock::BuildSegments(const std::vector<ClockSample>& knots, double ns_p
     segment.base_ticks = knots[i].ticks;
     segment.base_ns = static_cast<int64_t>(knots[i].monotonic_ns) + offset_ns;
     if (i + 1 < knots.size()) {
-      segment.ns_per_tick = Distance(knots[i].monotonic_ns, knots[i + 1].monotonic_ns) /
-                            Distance(knots[i].ticks, knots[i + 1].ticks);
+      segment.ns_per_tick =
+          Distance(knots[i].monotonic_ns, knots[i + 1].monotonic_ns) / Distance(knots[i].ticks, knots[i + 1].ticks);
     } else {
       segment.ns_per_tick = segments_.empty() ? ns_per_tick : segments_.back().ns_per_tick;
     }
@@ -183,9 +184,9 @@ TickClock TickClock::Fit(const ClockDescription& description, absl::Span<const C
   }
   if (!long_enough || samples.size() < 2 ||
       Distance(samples.front().ticks, samples.back().ticks) * slope < kShortestFitNs) {
-    const auto best = std::min_element(samples.begin(), samples.end(), [](const ClockSample& a, const ClockSample& b) {
-      return a.uncertainty_ns < b.uncertainty_ns;
-    });
+    const auto best = std::min_element(
+        samples.begin(), samples.end(),
+        [](const ClockSample& a, const ClockSample& b) { return a.uncertainty_ns < b.uncertainty_ns; });
     if (!samples.empty()) clock.BuildSegments({*best}, slope, offset_ns);
   } else {
     clock.BuildSegments(ChooseKnots(samples, slope), slope, offset_ns);

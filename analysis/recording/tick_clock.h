@@ -77,7 +77,8 @@ class TickConverter {
   explicit TickConverter(const TickClock* clock) : clock_(clock) { Load(clock->segments_.front()); }
 
   int64_t ToEpochNs(uint64_t ticks) {
-    if (ticks - first_ticks_ >= span_ticks_) [[unlikely]] Seek(ticks);
+    if (ticks - first_ticks_ >= span_ticks_) [[unlikely]]
+      Seek(ticks);
     return Apply(ticks);
   }
 
@@ -87,7 +88,8 @@ class TickConverter {
   int64_t Apply(uint64_t ticks) const {
     const double distance_ns = static_cast<double>(static_cast<int64_t>(ticks - base_ticks_)) * ns_per_tick_;
     // 2^61 on both sides keeps the sum inside int64_t whatever the file says.
-    if (!(distance_ns > -0x1p61 && distance_ns < 0x1p61)) [[unlikely]] return ticks > base_ticks_ ? kFarFutureNs : 0;
+    if (!(distance_ns > -0x1p61 && distance_ns < 0x1p61)) [[unlikely]]
+      return ticks > base_ticks_ ? kFarFutureNs : 0;
     const int64_t ns = base_ns_ + static_cast<int64_t>(distance_ns + (distance_ns < 0 ? -0.5 : 0.5));
     return ns < 0 || ticks == 0 ? 0 : ns;
   }

@@ -1,0 +1,119 @@
+// See names.h.
+#include "analysis/answers/names.h"
+
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "schema/event_abi.h"
+#include "schema/ring_abi.h"
+
+namespace rankscope::answers {
+
+namespace {
+
+template <size_t kSize>
+std::string_view Pick(const std::string_view (&words)[kSize], uint64_t index, std::string_view otherwise) {
+  return index < kSize ? words[index] : otherwise;
+}
+
+struct LossWords {
+  std::string_view key;
+  std::string_view text;
+};
+
+constexpr LossWords kLosses[] = {
+    {"no_lane", "events not recorded: more threads at once than the ring has lanes"},
+    {"no_slot", "events not followed: no place in the in-flight table"},
+    {"evicted", "unfinished operations that lost their place in the in-flight table (recorded as evicted)"},
+    {"unknown_type", "events of a type that this build does not know"},
+    {"unknown_state", "states that this build does not know"},
+    {"stale_handle", "stops or states of events that were already gone"},
+    {"foreign_handle", "calls with a handle of another process or garbage"},
+    {"null_context", "events without a communicator"},
+    {"bad_context", "events dropped: their communicator is not one of ours"},
+    {"name_table_full", "names not kept: the name table is full"},
+    {"comm_table_full", "communicators not followed: the communicator table is full"},
+    {"totals_full", "operations counted without kind and size: the table of totals is full"},
+    {"bad_gpu_stamp", "GPU time stamps refused (zero or reversed)"},
+    {"peer_out_of_range", "point-to-point operations without an ordinal (cannot be matched)"},
+    {"forked", "calls from a forked child, not recorded"},
+    {"repeated_stop", "repeated stops of one event (the first one counts)"},
+    {"missing_stop", "events whose stop never came"},
+    {"foreign_proxy", "network operations run here for another process (PXN): not a loss"},
+    {"internal", "faults inside the recorder"},
+};
+
+}  // namespace
+
+std::string_view FunctionName(uint8_t func) {
+  static constexpr std::string_view kWords[] = {
+      "unknown", "AllGather", "AllReduce", "AlltoAll", "Broadcast", "Gather",     "Reduce",     "ReduceScatter",
+      "Scatter", "Send",      "Recv",      "SendRecv", "PutSignal", "Signal",     "WaitSignal", "AllGatherV"};
+  static_assert(std::size(kWords) == schema::kFunctionLimit);
+  return Pick(kWords, func, "unknown");
+}
+
+std::string_view DataTypeName(uint8_t dtype) {
+  static constexpr std::string_view kWords[] = {"uint8 or unknown", "int8",    "uint8",   "int32",    "uint32",
+                                                "int64",            "uint64",  "float16", "float32",  "float64",
+                                                "bfloat16",         "fp8e4m3", "fp8e5m2"};
+  static_assert(std::size(kWords) == schema::kDataTypeLimit);
+  return Pick(kWords, dtype, "unknown");
+}
+
+std::string_view AlgorithmName(uint8_t algo) {
+  static constexpr std::string_view kWords[] = {"",     "TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN",
+                                                "NVLS", "NVLS_TREE", "PAT",  "SYMMETRIC"};
+  static_assert(std::size(kWords) == schema::kAlgorithmLimit);
+  return Pick(kWords, algo, "");
+}
+
+std::string_view ProtocolName(uint8_t proto) {
+  static constexpr std::string_view kWords[] = {"", "LL", "LL128", "SIMPLE"};
+  static_assert(std::size(kWords) == schema::kProtocolLimit);
+  return Pick(kWords, proto, "");
+}
+
+std::string_view CompletionSourceName(uint8_t source) {
+  static constexpr std::string_view kWords[] = {"none", "proxy", "kernel_channel", "gpu_kernel"};
+  return Pick(kWords, source, "unknown");
+}
+
+std::string_view EventKindName(uint16_t kind) {
+  static constexpr std::string_view kWords[] = {
+      "None",      "GroupApi",      "CollApi",   "P2pApi",       "KernelLaunch", "Group",       "Coll",
+      "P2p",       "ProxyOp",       "ProxyStep", "ProxyCtrl",    "KernelCh",     "NetPlugin",   "CeColl",
+      "CeSync",    "CeBatch",       "KernelPhase", "OpComplete", "OpEvicted",    "CommInit",    "CommFinalize"};
+  static_assert(std::size(kWords) == static_cast<size_t>(schema::EventKind::kCommFinalize) + 1);
+  return Pick(kWords, kind, "other");
+}
+
+std::string_view RankSourceName(uint32_t source) {
+  static constexpr std::string_view kWords[] = {"none", "slurm", "pmi", "openmpi", "torch", "communicator"};
+  return Pick(kWords, source, "unknown");
+}
+
+std::string_view LossReasonKey(uint32_t reason) {
+  return reason < std::size(kLosses) ? kLosses[reason].key : std::string_view("other");
+}
+
+std::string_view LossReasonText(uint32_t reason) {
+  return reason < std::size(kLosses) ? kLosses[reason].text
+                                     : std::string_view("losses for a reason that this build does not know");
+}
+
+std::string NcclVersionText(int32_t nccl_version) {
+  if (nccl_version <= 0) return "unknown";
+  // ncclGetVersion: major * 10000 + minor * 100 + patch from 2.9 on (nccl.h, NCCL_VERSION), * 1000 before.
+  if (nccl_version < 10000) {
+    return absl::StrCat(nccl_version / 1000, ".", nccl_version / 100 % 10, ".", nccl_version % 100);
+  }
+  return absl::StrCat(nccl_version / 10000, ".", nccl_version / 100 % 100, ".", nccl_version % 100);
+}
+
+bool IsPointToPoint(uint8_t func) {
+  return func == static_cast<uint8_t>(schema::Function::kSend) ||
+         func == static_cast<uint8_t>(schema::Function::kRecv);
+}
+
+}  // namespace rankscope::answers

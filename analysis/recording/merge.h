@@ -1,0 +1,31 @@
+// Many ordered sources of events into one ordered stream: the k-way merge.
+//
+// Called by Recording::Events on the reading thread. Memory is a block of events per source, whatever the number of
+// events. Must never: hold a source's events longer than its block, or reorder the events of one source.
+#ifndef RANKSCOPE_ANALYSIS_RECORDING_MERGE_H_
+#define RANKSCOPE_ANALYSIS_RECORDING_MERGE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analysis/model.h"
+
+namespace rankscope::analysis {
+
+// The events of one lane, or of one (rank, kind) of a timeline, in order of their end.
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+  // Fills the front of `out`; 0 = the end.
+  virtual size_t Read(absl::Span<Event> out) = 0;
+  virtual absl::Status status() const { return absl::OkStatus(); }
+};
+
+// Equal times keep the order of `sources`. A source whose times step back is taken as if its time had stood still.
+std::unique_ptr<EventStream> MergeSources(std::vector<std::unique_ptr<EventSource>> sources);
+
+}  // namespace rankscope::analysis
+
+#endif  // RANKSCOPE_ANALYSIS_RECORDING_MERGE_H_

@@ -1,0 +1,41 @@
+// How the fields of an event lie in a timeline's columns, by kind; and the packing of one column.
+//
+// One table serves writer and reader. Called on their threads. Must never: read or write beyond an Event, or believe
+// a column's length.
+#ifndef RANKSCOPE_ANALYSIS_RECORDING_TIMELINE_COLUMNS_H_
+#define RANKSCOPE_ANALYSIS_RECORDING_TIMELINE_COLUMNS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analysis/model.h"
+#include "schema/timeline_generated.h"
+
+namespace rankscope::analysis {
+
+struct ColumnSpec {
+  timeline::ColumnId id;
+  uint8_t offset;  // of the field in Event; DurationNs is computed
+  uint8_t bytes;   // of the field: 1, 2, 4 or 8
+};
+
+// The columns of a kind, BeginNs and DurationNs first.
+const std::vector<ColumnSpec>& ColumnsOf(uint16_t kind);
+
+// A column as the file holds it: value i = base + little-endian unsigned of `width` bytes at i * width, modulo 2^64.
+struct PackedColumn {
+  uint64_t base = 0;
+  uint8_t width = 0;
+  std::vector<uint8_t> data;
+};
+void PackColumn(const ColumnSpec& spec, absl::Span<const Event> events, PackedColumn* out);
+
+// Writes values [first, first + out.size()) of a column into the events. `data` holds at least that many of `width`
+// bytes.
+void UnpackColumn(const ColumnSpec& spec, uint64_t base, uint8_t width, const uint8_t* data, size_t first,
+                  absl::Span<Event> out);
+
+}  // namespace rankscope::analysis
+
+#endif  // RANKSCOPE_ANALYSIS_RECORDING_TIMELINE_COLUMNS_H_
