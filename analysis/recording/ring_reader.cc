@@ -59,17 +59,6 @@ int64_t NowNs() {
 
 }  // namespace
 
-bool TakeRecord(const LaneWindow& window, uint64_t index, schema::EventRecord* out) {
-  const uint8_t* at = window.records + (index & (window.count - 1)) * window.entry_bytes;
-  const uint64_t commit = LoadWordAcquire(at);
-  if (commit != index + 1) return false;
-  CopyWords(at, out, sizeof(*out));
-#if !defined(__SANITIZE_THREAD__)
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-#endif
-  return LoadWord(at) == commit;
-}
-
 absl::StatusOr<std::unique_ptr<RingFile>> RingFile::Open(const std::string& path) {
   absl::StatusOr<std::unique_ptr<MappedFile>> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();

@@ -67,7 +67,18 @@ class RingFile {
 };
 
 // Takes record `index` of the window; false if it is torn, overwritten or not yet written.
-bool TakeRecord(const LaneWindow& window, uint64_t index, schema::EventRecord* out);
+inline bool TakeRecord(const LaneWindow& window, uint64_t index, schema::EventRecord* out) {
+  constexpr uint64_t kAhead = 8;
+  __builtin_prefetch(window.records + ((index + kAhead) & (window.count - 1)) * window.entry_bytes);
+  const uint8_t* at = window.records + (index & (window.count - 1)) * window.entry_bytes;
+  const uint64_t commit = LoadWordAcquire(at);
+  if (commit != index + 1) return false;
+  CopyWords(at, out, sizeof(*out));
+#if !defined(__SANITIZE_THREAD__)
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+  return LoadWord(at) == commit;
+}
 
 }  // namespace rankscope::analysis
 

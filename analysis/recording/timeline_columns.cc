@@ -95,9 +95,40 @@ void SetFieldAt(Event* event, uint8_t offset, T value) {
   std::memcpy(reinterpret_cast<char*>(event) + offset, &value, sizeof(T));
 }
 
+// Collects a field and its range in one pass over the events.
+struct Range {
+  uint64_t smallest, largest;
+};
+template <typename Get>
+Range Gather(absl::Span<const Event> events, uint64_t* out, Get get) {
+  Range range{~uint64_t{0}, 0};
+  for (size_t i = 0; i < events.size(); ++i) {
+    const uint64_t value = get(events[i]);
+    out[i] = value;
+    range.smallest = std::min(range.smallest, value);
+    range.largest = std::max(range.largest, value);
+  }
+  return range;
+}
 template <typename T>
-void Gather(absl::Span<const Event> events, uint8_t offset, uint64_t* out) {
-  for (size_t i = 0; i < events.size(); ++i) out[i] = FieldAt<T>(events[i], offset);
+Range GatherField(absl::Span<const Event> events, uint8_t offset, uint64_t* out) {
+  return Gather(events, out, [offset](const Event& event) { return uint64_t{FieldAt<T>(event, offset)}; });
+}
+Range GatherColumn(const ColumnSpec& spec, absl::Span<const Event> events, uint64_t* out) {
+  if (spec.id == ColumnId::DurationNs) {
+    return Gather(events, out,
+                  [](const Event& event) { return static_cast<uint64_t>(event.end_ns - event.begin_ns); });
+  }
+  switch (spec.bytes) {
+    case 1:
+      return GatherField<uint8_t>(events, spec.offset, out);
+    case 2:
+      return GatherField<uint16_t>(events, spec.offset, out);
+    case 4:
+      return GatherField<uint32_t>(events, spec.offset, out);
+    default:
+      return GatherField<uint64_t>(events, spec.offset, out);
+  }
 }
 
 template <typename T>
@@ -145,27 +176,13 @@ const std::vector<ColumnSpec>& ColumnsOf(uint16_t kind) {
 }
 
 void PackColumn(const ColumnSpec& spec, absl::Span<const Event> events, PackedColumn* out) {
-  thread_local std::vector<uint64_t> values;
+  std::vector<uint64_t>& values = out->values;
   values.resize(events.size());
-  if (spec.id == ColumnId::DurationNs) {
-    for (size_t i = 0; i < events.size(); ++i)
-      values[i] = static_cast<uint64_t>(events[i].end_ns - events[i].begin_ns);
-  } else if (spec.bytes == 1) {
-    Gather<uint8_t>(events, spec.offset, values.data());
-  } else if (spec.bytes == 2) {
-    Gather<uint16_t>(events, spec.offset, values.data());
-  } else if (spec.bytes == 4) {
-    Gather<uint32_t>(events, spec.offset, values.data());
-  } else {
-    Gather<uint64_t>(events, spec.offset, values.data());
-  }
-  uint64_t smallest = values.empty() ? 0 : values[0], largest = smallest;
-  for (const uint64_t value : values) {
-    smallest = std::min(smallest, value);
-    largest = std::max(largest, value);
-  }
+  if (events.empty()) return;
+  const Range range = GatherColumn(spec, events, values.data());
+  const uint64_t smallest = range.smallest;
   out->base = smallest;
-  out->width = WidthOf(largest - smallest);
+  out->width = WidthOf(range.largest - smallest);
   out->data.resize(values.size() * out->width);
   switch (out->width) {
     case 1:

@@ -28,6 +28,7 @@ struct PackedColumn {
   uint64_t base = 0;
   uint8_t width = 0;
   std::vector<uint8_t> data;
+  std::vector<uint64_t> values;  // room for packing, kept between columns
 };
 void PackColumn(const ColumnSpec& spec, absl::Span<const Event> events, PackedColumn* out);
 
