@@ -23,6 +23,10 @@ struct ColumnSpec {
 // The columns of a kind, BeginNs and DurationNs first.
 const std::vector<ColumnSpec>& ColumnsOf(uint16_t kind);
 
+// A chunk has at most this many events: a reader refuses more, since columns of equal values cost nothing and would
+// let a small file claim billions.
+inline constexpr uint32_t kMostChunkEvents = 1u << 16;
+
 // A column as the file holds it: value i = base + little-endian unsigned of `width` bytes at i * width, modulo 2^64.
 struct PackedColumn {
   uint64_t base = 0;

@@ -212,7 +212,8 @@ class TimelineRecording : public Recording {
   }
 
   static std::optional<CheckedChunk> CheckChunk(const tl::Chunk& chunk) {
-    if (chunk.kind() == 0 || chunk.kind() >= schema::kEventKindLimit) return std::nullopt;
+    if (chunk.kind() == 0 || chunk.kind() >= schema::kEventKindLimit || chunk.events() > kMostChunkEvents)
+      return std::nullopt;
     CheckedChunk checked;
     checked.events = chunk.events();
     checked.rank_index = chunk.rank_index();

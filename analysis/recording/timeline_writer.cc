@@ -147,7 +147,7 @@ class Writer {
   }
 
   uint32_t ChunkEvents() const {
-    if (options_.chunk_events != 0) return options_.chunk_events;
+    if (options_.chunk_events != 0) return std::min(options_.chunk_events, kMostChunkEvents);
     // Every rank may fill a handful of chunks at once; all of them together stay near this size.
     // (Chunks of this many events fit the second-level cache while their columns are packed; measured.)
     constexpr uint64_t kBudgetBytes = 128ull << 20, kUsualKinds = 6, kBestEvents = 1024;
