@@ -9,8 +9,8 @@
 
 namespace rankscope::answers {
 
-// S: the bytes that the formulas divide by the time. `bytes` is what NCCL's event says: the whole array for AllReduce,
-// Broadcast, Reduce, Send and Recv; one rank's part for the others (nccl-profiler-api.md, 3.12).
+// S: the bytes that the formulas divide by the time. `bytes` is what NCCL's event says: the whole array for
+// AllReduce, Broadcast, Reduce, Send and Recv; one rank's part for the others (nccl-profiler-api.md, 3.12).
 double BandwidthBytes(uint8_t func, uint64_t bytes, uint32_t ranks);
 // Bus bandwidth = algorithm bandwidth x this.
 double BusFactor(uint8_t func, uint32_t ranks);

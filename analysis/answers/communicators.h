@@ -1,8 +1,8 @@
 // Which communicators the job had: the CommInfo entries of all ranks, grouped into job-wide communicators.
 //
-// Two entries are the same communicator if NCCL gave them the same hash; where one process has the same (hash, rank) more
-// than once, the order of creation tells them apart (docs/design.md, "Keys across ranks"). Entries whose hash NCCL did
-// not give are grouped by order of creation, which is an assumption and marked so. Built once a report, from
+// Two entries are the same communicator if NCCL gave them the same hash; where one process has the same (hash, rank)
+// more than once, the order of creation tells them apart (docs/design.md, "Keys across ranks"). Entries whose hash
+// NCCL did not give are grouped by order of creation, which is an assumption and marked so. Built once a report, from
 // Recording::ranks() alone.
 #ifndef RANKSCOPE_ANALYSIS_ANSWERS_COMMUNICATORS_H_
 #define RANKSCOPE_ANALYSIS_ANSWERS_COMMUNICATORS_H_
@@ -19,27 +19,27 @@ inline constexpr uint32_t kNoCommunicator = 0xffffffffu;
 
 struct Member {
   uint32_t rank_index = 0;
-  uint16_t comm_slot = 0;    // CommInfo::slot in that process
-  uint32_t comm_index = 0;   // position in RankInfo::comms
-  int32_t comm_rank = -1;    // -1 unknown
+  uint16_t comm_slot = 0;   // CommInfo::slot in that process
+  uint32_t comm_index = 0;  // position in RankInfo::comms
+  int32_t comm_rank = -1;   // -1 unknown
   bool identity_assumed = false;
 };
 
 struct Communicator {
-  uint32_t id = 0;           // position in Communicators::all()
-  uint64_t hash = 0;         // 0 where NCCL gave none
-  uint32_t instance = 0;     // 0, 1, ...: same hash, told apart by the order of creation
+  uint32_t id = 0;                // position in Communicators::all()
+  uint64_t hash = 0;              // 0 where NCCL gave none
+  uint32_t instance = 0;          // 0, 1, ...: same hash, told apart by the order of creation
   bool identity_known = false;    // the hash is NCCL's
   bool identity_assumed = false;  // at least one member was put here by the order of creation
-  bool size_known = false;   // NCCL told it (API v4 on); else inferred from the members seen
+  bool size_known = false;        // NCCL told it (API v4 on); else inferred from the members seen
   uint32_t size = 0;
-  int32_t nodes = 0;         // 0 unknown
+  int32_t nodes = 0;  // 0 unknown
   uint32_t api_version = 0;
-  std::string name;          // "" where the user set none
-  int64_t init_ns = 0;       // the first member's
-  std::vector<Member> members;               // by comm_rank, then rank_index
-  std::vector<int32_t> missing_comm_ranks;   // of 0..size-1, those that no process of the recording is
-  bool finalized = false;    // on all members
+  std::string name;                         // "" where the user set none
+  int64_t init_ns = 0;                      // the first member's
+  std::vector<Member> members;              // by comm_rank, then rank_index
+  std::vector<int32_t> missing_comm_ranks;  // of 0..size-1, those that no process of the recording is
+  bool finalized = false;                   // on all members
 };
 
 class Communicators {

@@ -56,9 +56,13 @@ std::string FormatBandwidth(double bytes_per_second) {
 }
 
 std::string FormatCount(uint64_t count) {
-  std::string digits = absl::StrCat(count);
-  for (size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
-  return digits;
+  const std::string digits = absl::StrCat(count);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 std::string FormatPercent(double fraction) { return ThreeDigits(fraction * 100) + " %"; }

@@ -10,12 +10,12 @@
 
 namespace rankscope::answers {
 
-std::string FormatDuration(int64_t duration_ns);          // "1.23 ms", "12.3 s", "4 min 05 s"
-std::string FormatBytes(uint64_t bytes);                  // decimal: "67.1 MB", as in nccl-tests
-std::string FormatBandwidth(double bytes_per_second);     // "12.3 GB/s"
-std::string FormatCount(uint64_t count);                  // "1,234,567"
-std::string FormatPercent(double fraction);               // "12.3 %"
-std::string FormatUtc(int64_t unix_ns);                   // "2026-12-01 12:23:33.123 UTC"; "unknown" for 0
+std::string FormatDuration(int64_t duration_ns);       // "1.23 ms", "12.3 s", "4 min 05 s"
+std::string FormatBytes(uint64_t bytes);               // decimal: "67.1 MB", as in nccl-tests
+std::string FormatBandwidth(double bytes_per_second);  // "12.3 GB/s"
+std::string FormatCount(uint64_t count);               // "1,234,567"
+std::string FormatPercent(double fraction);            // "12.3 %"
+std::string FormatUtc(int64_t unix_ns);                // "2026-12-01 12:23:33.123 UTC"; "unknown" for 0
 
 // "0-7, 12"; sorted, without repeats. After `limit` ranges: "..., 17 more".
 std::string FormatNumberList(std::vector<int64_t> numbers, size_t limit = 12);

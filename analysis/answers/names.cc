@@ -12,13 +12,13 @@ namespace rankscope::answers {
 namespace {
 
 template <size_t kSize>
-std::string_view Pick(const std::string_view (&words)[kSize], uint64_t index, std::string_view otherwise) {
+absl::string_view Pick(const absl::string_view (&words)[kSize], uint64_t index, absl::string_view otherwise) {
   return index < kSize ? words[index] : otherwise;
 }
 
 struct LossWords {
-  std::string_view key;
-  std::string_view text;
+  absl::string_view key;
+  absl::string_view text;
 };
 
 constexpr LossWords kLosses[] = {
@@ -45,61 +45,61 @@ constexpr LossWords kLosses[] = {
 
 }  // namespace
 
-std::string_view FunctionName(uint8_t func) {
-  static constexpr std::string_view kWords[] = {
-      "unknown", "AllGather", "AllReduce", "AlltoAll", "Broadcast", "Gather",     "Reduce",     "ReduceScatter",
-      "Scatter", "Send",      "Recv",      "SendRecv", "PutSignal", "Signal",     "WaitSignal", "AllGatherV"};
+absl::string_view FunctionName(uint8_t func) {
+  static constexpr absl::string_view kWords[] = {
+      "unknown", "AllGather", "AllReduce", "AlltoAll", "Broadcast", "Gather", "Reduce",     "ReduceScatter",
+      "Scatter", "Send",      "Recv",      "SendRecv", "PutSignal", "Signal", "WaitSignal", "AllGatherV"};
   static_assert(std::size(kWords) == schema::kFunctionLimit);
   return Pick(kWords, func, "unknown");
 }
 
-std::string_view DataTypeName(uint8_t dtype) {
-  static constexpr std::string_view kWords[] = {"uint8 or unknown", "int8",    "uint8",   "int32",    "uint32",
-                                                "int64",            "uint64",  "float16", "float32",  "float64",
-                                                "bfloat16",         "fp8e4m3", "fp8e5m2"};
+absl::string_view DataTypeName(uint8_t dtype) {
+  static constexpr absl::string_view kWords[] = {
+      "uint8 or unknown", "int8",    "uint8",   "int32",    "uint32",  "int64",  "uint64",
+      "float16",          "float32", "float64", "bfloat16", "fp8e4m3", "fp8e5m2"};
   static_assert(std::size(kWords) == schema::kDataTypeLimit);
   return Pick(kWords, dtype, "unknown");
 }
 
-std::string_view AlgorithmName(uint8_t algo) {
-  static constexpr std::string_view kWords[] = {"",     "TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN",
-                                                "NVLS", "NVLS_TREE", "PAT",  "SYMMETRIC"};
+absl::string_view AlgorithmName(uint8_t algo) {
+  static constexpr absl::string_view kWords[] = {"",     "TREE",      "RING", "COLLNET_DIRECT", "COLLNET_CHAIN",
+                                                 "NVLS", "NVLS_TREE", "PAT",  "SYMMETRIC"};
   static_assert(std::size(kWords) == schema::kAlgorithmLimit);
   return Pick(kWords, algo, "");
 }
 
-std::string_view ProtocolName(uint8_t proto) {
-  static constexpr std::string_view kWords[] = {"", "LL", "LL128", "SIMPLE"};
+absl::string_view ProtocolName(uint8_t proto) {
+  static constexpr absl::string_view kWords[] = {"", "LL", "LL128", "SIMPLE"};
   static_assert(std::size(kWords) == schema::kProtocolLimit);
   return Pick(kWords, proto, "");
 }
 
-std::string_view CompletionSourceName(uint8_t source) {
-  static constexpr std::string_view kWords[] = {"none", "proxy", "kernel_channel", "gpu_kernel"};
+absl::string_view CompletionSourceName(uint8_t source) {
+  static constexpr absl::string_view kWords[] = {"none", "proxy", "kernel_channel", "gpu_kernel"};
   return Pick(kWords, source, "unknown");
 }
 
-std::string_view EventKindName(uint16_t kind) {
-  static constexpr std::string_view kWords[] = {
-      "None",      "GroupApi",      "CollApi",   "P2pApi",       "KernelLaunch", "Group",       "Coll",
-      "P2p",       "ProxyOp",       "ProxyStep", "ProxyCtrl",    "KernelCh",     "NetPlugin",   "CeColl",
-      "CeSync",    "CeBatch",       "KernelPhase", "OpComplete", "OpEvicted",    "CommInit",    "CommFinalize"};
+absl::string_view EventKindName(uint16_t kind) {
+  static constexpr absl::string_view kWords[] = {
+      "None",   "GroupApi", "CollApi",     "P2pApi",     "KernelLaunch", "Group",     "Coll",
+      "P2p",    "ProxyOp",  "ProxyStep",   "ProxyCtrl",  "KernelCh",     "NetPlugin", "CeColl",
+      "CeSync", "CeBatch",  "KernelPhase", "OpComplete", "OpEvicted",    "CommInit",  "CommFinalize"};
   static_assert(std::size(kWords) == static_cast<size_t>(schema::EventKind::kCommFinalize) + 1);
   return Pick(kWords, kind, "other");
 }
 
-std::string_view RankSourceName(uint32_t source) {
-  static constexpr std::string_view kWords[] = {"none", "slurm", "pmi", "openmpi", "torch", "communicator"};
+absl::string_view RankSourceName(uint32_t source) {
+  static constexpr absl::string_view kWords[] = {"none", "slurm", "pmi", "openmpi", "torch", "communicator"};
   return Pick(kWords, source, "unknown");
 }
 
-std::string_view LossReasonKey(uint32_t reason) {
-  return reason < std::size(kLosses) ? kLosses[reason].key : std::string_view("other");
+absl::string_view LossReasonKey(uint32_t reason) {
+  return reason < std::size(kLosses) ? kLosses[reason].key : absl::string_view("other");
 }
 
-std::string_view LossReasonText(uint32_t reason) {
+absl::string_view LossReasonText(uint32_t reason) {
   return reason < std::size(kLosses) ? kLosses[reason].text
-                                     : std::string_view("losses for a reason that this build does not know");
+                                     : absl::string_view("losses for a reason that this build does not know");
 }
 
 std::string NcclVersionText(int32_t nccl_version) {

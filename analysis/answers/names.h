@@ -6,20 +6,21 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
+
+#include "absl/strings/string_view.h"
 
 namespace rankscope::answers {
 
-std::string_view FunctionName(uint8_t func);        // "AllReduce"; "unknown"
-std::string_view DataTypeName(uint8_t dtype);       // "float32"; "uint8 or unknown"
-std::string_view AlgorithmName(uint8_t algo);       // "RING"; "" where unknown
-std::string_view ProtocolName(uint8_t proto);       // "LL"; "" where unknown
-std::string_view CompletionSourceName(uint8_t source);
-std::string_view EventKindName(uint16_t kind);      // "CollApi"
-std::string_view RankSourceName(uint32_t source);   // "torch"
+absl::string_view FunctionName(uint8_t func);   // "AllReduce"; "unknown"
+absl::string_view DataTypeName(uint8_t dtype);  // "float32"; "uint8 or unknown"
+absl::string_view AlgorithmName(uint8_t algo);  // "RING"; "" where unknown
+absl::string_view ProtocolName(uint8_t proto);  // "LL"; "" where unknown
+absl::string_view CompletionSourceName(uint8_t source);
+absl::string_view EventKindName(uint16_t kind);     // "CollApi"
+absl::string_view RankSourceName(uint32_t source);  // "torch"
 // The key of a loss reason in JSON ("no_lane"), and what it means in a sentence's words.
-std::string_view LossReasonKey(uint32_t reason);
-std::string_view LossReasonText(uint32_t reason);
+absl::string_view LossReasonKey(uint32_t reason);
+absl::string_view LossReasonText(uint32_t reason);
 std::string NcclVersionText(int32_t nccl_version);  // 22809 -> "2.28.9"; "unknown"
 
 // Send, Recv: matched by peer and not by sequence number.

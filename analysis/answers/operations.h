@@ -1,11 +1,12 @@
-// Operations as all their ranks see them: events of the ranks, put together by communicator, function and sequence number.
+// Operations as all their ranks see them: events of the ranks, put together by communicator, function and sequence
+// number.
 //
 // A stream of events in the order of their commit goes in, matched operations come out through a sink, in bounded
 // memory: an operation is closed when it is complete and a while has passed, or when too many are open. One thread.
 //
-// Keys (docs/design.md): (communicator, function, NCCL's sequence number, repeat) for collectives; (communicator, sender,
-// receiver, ordinal) for point-to-point; (communicator, function, ordinal of the API call) for calls that never got a
-// launch; (communicator, function, ordinal) for copy-engine collectives.
+// Keys (docs/design.md): (communicator, function, NCCL's sequence number, repeat) for collectives; (communicator,
+// sender, receiver, ordinal) for point-to-point; (communicator, function, ordinal of the API call) for calls that
+// never got a launch; (communicator, function, ordinal) for copy-engine collectives.
 #ifndef RANKSCOPE_ANALYSIS_ANSWERS_OPERATIONS_H_
 #define RANKSCOPE_ANALYSIS_ANSWERS_OPERATIONS_H_
 
@@ -25,9 +26,9 @@ struct OperationKey {
   uint32_t comm = 0;
   OperationClass operation_class = OperationClass::kCollective;
   uint8_t func = 0;
-  uint32_t number = 0;   // NCCL's seq, or our ordinal
-  uint32_t repeat = 0;   // of that seq on a rank; graph replays
-  int32_t sender = -1;   // point-to-point: communicator ranks
+  uint32_t number = 0;  // NCCL's seq, or our ordinal
+  uint32_t repeat = 0;  // of that seq on a rank; graph replays
+  int32_t sender = -1;  // point-to-point: communicator ranks
   int32_t receiver = -1;
   bool operator==(const OperationKey& o) const {
     return comm == o.comm && operation_class == o.operation_class && func == o.func && number == o.number &&
@@ -52,12 +53,12 @@ struct Participant {
   int64_t completion_ns = 0;  // 0 = not observed
   uint64_t count = 0;         // elements of dtype
   int32_t root = -1;
-  uint8_t func = 0;           // kSend or kRecv for point-to-point
+  uint8_t func = 0;  // kSend or kRecv for point-to-point
   uint8_t dtype = 0, algo = 0, proto = 0;
   schema::CompletionSource source = schema::CompletionSource::kNone;
-  bool evicted = false;       // lost its place in the in-flight table unfinished
-  bool uncertain_key = false; // first operation of its kind that the rank's window shows: it may be a repeat
-  uint16_t flags = 0;         // schema::EventFlags
+  bool unfinished = false;     // known not to have ended: under way when the ring was read, or evicted before its end
+  bool uncertain_key = false;  // first operation of its kind that the rank's window shows: it may be a repeat
+  uint16_t flags = 0;          // schema::EventFlags
   uint64_t bytes() const { return count * schema::DataTypeBytes(static_cast<schema::DataType>(dtype)); }
 };
 
@@ -83,13 +84,14 @@ struct MatchedOperation {
   int32_t root = -1;
 
   // Computed when the operation is closed; meaningful if `complete`.
-  bool complete = false;                  // all members were seen
+  bool complete = false;  // all members that the recording has were seen
   int64_t first_arrival_ns = 0, last_arrival_ns = 0;
-  uint32_t last = 0;                      // position in participants of the one that arrived last
+  uint32_t last = 0;  // position in participants of the one that arrived last
   int64_t second_last_arrival_ns = 0;
-  int64_t skew_ns = 0;                    // last minus first arrival
-  int64_t end_ns = 0;                     // latest completion; 0 unless it was observed on every participant
-  int64_t transfer_ns = 0;                // last arrival to end; 0 unknown; negative = clocks or match are wrong
+  int64_t skew_ns = 0;       // last minus first arrival
+  uint32_t completions = 0;  // participants whose end was observed
+  int64_t end_ns = 0;        // latest completion seen; 0 where none was, or a part is unfinished
+  int64_t transfer_ns = 0;   // last arrival to end; 0 unknown; negative = clocks or match are wrong
   Bandwidth bandwidth;
   int64_t WaitOf(const Participant& p) const { return last_arrival_ns - p.arrival_ns; }
 };
@@ -104,8 +106,8 @@ class OperationSink {
 struct MatcherOptions {
   // Open participants at most (one operation of 8 ranks has 8): 64 bytes each and as much again for the tables.
   size_t open_participants = 1u << 20;
-  // A complete operation is kept open this long for a completion that replaces an earlier one (more network operations
-  // of it may start after the first ones ended).
+  // A complete operation is kept open this long for a completion that replaces an earlier one (more network
+  // operations of it may start after the first ones ended).
   int64_t linger_ns = 100'000'000;
   // The same where all arrived and some completion was not seen.
   int64_t linger_unfinished_ns = 10'000'000'000;
@@ -122,7 +124,7 @@ struct MatcherStats {
   uint64_t closed_early = 0;          // incomplete operations closed because too many were open
   uint64_t late_parts = 0;            // parts that came after their operation had been closed
   uint64_t late_completions = 0;
-  uint64_t repeated_parts = 0;        // a second part of the same rank in one operation: ignored
+  uint64_t repeated_parts = 0;  // a second part of the same rank in one operation: ignored
   size_t open_participants_peak = 0;
 };
 
