@@ -186,7 +186,7 @@ struct P2pPayload {
   uint32_t ordinal;  // 0, 1, ... to or from this peer on this communicator, counted by us
   uint8_t func, dtype, reserved2[2];
   int32_t peer;  // communicator rank at the other end
-};  // aux = channels
+};               // aux = channels
 struct ProxyOpPayload {
   int32_t peer;
   int32_t steps;
@@ -337,8 +337,10 @@ static_assert(sizeof(HostSamplePayload) == 24);
 static_assert(offsetof(CollPayload, seq) == 8 && offsetof(CollPayload, func) == 16 &&
               offsetof(CollPayload, root) == 20);
 // An operation's payloads agree in what they share, so that one copy writes any of them (InFlightSlot, ring_abi.h).
-static_assert(offsetof(P2pPayload, ordinal) == 12 && offsetof(P2pPayload, func) == 16 && offsetof(P2pPayload, peer) == 20);
-static_assert(offsetof(ApiPayload, ordinal) == 12 && offsetof(ApiPayload, func) == 16 && offsetof(ApiPayload, root) == 20);
+static_assert(offsetof(P2pPayload, ordinal) == 12 && offsetof(P2pPayload, func) == 16 &&
+              offsetof(P2pPayload, peer) == 20);
+static_assert(offsetof(ApiPayload, ordinal) == 12 && offsetof(ApiPayload, func) == 16 &&
+              offsetof(ApiPayload, root) == 20);
 static_assert(offsetof(CeCollPayload, ordinal) == 12 && offsetof(CeCollPayload, func) == 16 &&
               offsetof(CeCollPayload, root) == 20);
 

@@ -280,10 +280,10 @@ struct LaneHeader {
 static_assert(sizeof(LaneHeader) == 64 + 128 + 1024 + 192);
 
 enum SlotState : uint8_t {
-  kSlotOpen = 1 << 0,         // its host call (or, for proxy events, the event) is under way
-  kSlotApiOpen = 1 << 1,      // the API call that began it is under way
-  kSlotIssued = 1 << 2,       // launched (a Coll or P2p event was seen)
-  kSlotComplete = 1 << 3,     // never written by the recorder: readers derive it (children_started > 0 and all stopped)
+  kSlotOpen = 1 << 0,      // its host call (or, for proxy events, the event) is under way
+  kSlotApiOpen = 1 << 1,   // the API call that began it is under way
+  kSlotIssued = 1 << 2,    // launched (a Coll or P2p event was seen)
+  kSlotComplete = 1 << 3,  // never written by the recorder: readers derive it (children_started > 0 and all stopped)
   kSlotIsOperation = 1 << 4,  // a collective or point-to-point (kind says which), as against any other event
 };
 
@@ -297,10 +297,10 @@ struct InFlightSlot {
   uint16_t kind;   // EventKind, as in the tag
   uint16_t flags;  // EventFlags
   uint16_t comm;
-  uint16_t aux;    // as in the record
-  uint64_t op_id;  // of the operation itself, or of the parent for proxy events
-  uint64_t count;  // collectives, P2p: elements. ProxyOp: bytes moved
-  uint32_t seq;    // ProxyOp: steps
+  uint16_t aux;      // as in the record
+  uint64_t op_id;    // of the operation itself, or of the parent for proxy events
+  uint64_t count;    // collectives, P2p: elements. ProxyOp: bytes moved
+  uint32_t seq;      // ProxyOp: steps
   uint32_t ordinal;  // ProxyOp: chunk bytes
   uint8_t func, dtype, algo, proto;
   int32_t root_or_peer;  // Coll: root; P2p, ProxyOp: peer
@@ -321,8 +321,8 @@ static_assert(offsetof(InFlightSlot, kind) == offsetof(EventRecord, kind) &&
               offsetof(InFlightSlot, count) == offsetof(EventRecord, payload));
 
 // Counters that never age. One cell per (function, size class) and lane; a reader adds the lanes up. Values are sums
-// modulo 2^64 (the histogram: 2^32) over the lanes: one lane may hold a negative share. A slot's tag has kind 0 while the
-// slot is being filled.
+// modulo 2^64 (the histogram: 2^32) over the lanes: one lane may hold a negative share. A slot's tag has kind 0 while
+// the slot is being filled.
 inline constexpr int kDurationBuckets = 64;
 struct TotalCell {
   uint32_t key;  // 0 = free; else 1 << 31 | Function << 8 | size class (floor(log2(bytes)) + 1, 0 for no bytes)
