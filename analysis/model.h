@@ -21,8 +21,8 @@ namespace rankscope::analysis {
 struct CommInfo {
   uint16_t slot = 0;
   uint64_t hash = 0;
-  int32_t rank = -1;   // communicator rank
-  int32_t ranks = 0;   // 0 unknown
+  int32_t rank = -1;  // communicator rank
+  int32_t ranks = 0;  // 0 unknown
   int32_t nodes = 0;
   uint32_t flags = 0;  // schema::CommFlags
   std::string name;
@@ -35,8 +35,8 @@ struct CommInfo {
 };
 
 struct InFlightInfo {
-  uint16_t kind = 0;   // schema::EventKind
-  uint8_t state = 0;   // schema::SlotState
+  uint16_t kind = 0;  // schema::EventKind
+  uint8_t state = 0;  // schema::SlotState
   uint16_t comm = schema::kCommUnknown;
   uint8_t func = 0, dtype = 0, algo = 0, proto = 0;
   int32_t root_or_peer = -1;
@@ -49,7 +49,7 @@ struct InFlightInfo {
   uint32_t thread_id = 0;
 };
 
-struct TotalInfo {       // summed over the lanes of a ring
+struct TotalInfo {  // summed over the lanes of a ring
   uint8_t func = 0;
   uint8_t size_class = 0;  // schema::SizeClass of the bytes
   uint64_t api_calls = 0, launched = 0, bytes = 0, completed = 0;
@@ -62,7 +62,7 @@ struct KindCountInfo {
   uint64_t committed = 0, read = 0, overwritten = 0, dropped = 0;
 };
 struct LossInfo {
-  uint32_t reason = 0;   // schema::LossReason
+  uint32_t reason = 0;  // schema::LossReason
   uint64_t count = 0;
 };
 struct ThreadInfo {
@@ -101,7 +101,7 @@ struct RankInfo {
 
 struct Event {
   uint32_t rank_index = 0;
-  uint16_t kind = 0;   // schema::EventKind
+  uint16_t kind = 0;  // schema::EventKind
   uint16_t flags = 0;
   uint16_t comm = schema::kCommUnknown;
   uint16_t aux = 0;
@@ -109,7 +109,7 @@ struct Event {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   uint64_t op_id = 0;
-  union Payload {        // the payload of schema::EventRecord; completion.issue_ticks holds NANOSECONDS here
+  union Payload {  // the payload of schema::EventRecord; completion.issue_ticks holds NANOSECONDS here
     schema::ApiPayload api;
     schema::CollPayload coll;
     schema::P2pPayload p2p;

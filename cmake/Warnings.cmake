@@ -14,3 +14,10 @@ if(RANKSCOPE_SANITIZE)
     -fsanitize=${RANKSCOPE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(rankscope_sanitizers INTERFACE -fsanitize=${RANKSCOPE_SANITIZE})
 endif()
+
+if(RANKSCOPE_FUZZ)
+  # Coverage and both sanitizers in everything that the fuzz targets reach; only they link libFuzzer's main.
+  target_compile_options(rankscope_sanitizers INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(rankscope_sanitizers INTERFACE -fsanitize=address,undefined)
+endif()

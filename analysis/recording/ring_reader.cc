@@ -227,12 +227,12 @@ void RingFile::ReadLanes() {
     window.count = lane.record_count;
     window.last = lane.head;
     window.first = lane.head > lane.record_count ? lane.head - lane.record_count : 0;
-    schema::EventRecord record;
     for (uint64_t index = window.first; index < window.last; ++index) {
-      if (TakeRecord(window, index, &record)) {
-        if (record.kind < schema::kEventKindLimit) kinds[record.kind].read++;
-      } else {
+      const int kind = PeekKind(window, index);
+      if (kind < 0) {
         info_.torn_records++;
+      } else if (kind < schema::kEventKindLimit) {
+        kinds[static_cast<size_t>(kind)].read++;
       }
     }
     lanes_.push_back(window);

@@ -6,6 +6,7 @@
 #ifndef RANKSCOPE_ANALYSIS_RECORDING_RING_READER_H_
 #define RANKSCOPE_ANALYSIS_RECORDING_RING_READER_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -78,6 +79,13 @@ inline bool TakeRecord(const LaneWindow& window, uint64_t index, schema::EventRe
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
 #endif
   return LoadWord(at) == commit;
+}
+
+// The kind of record `index`, -1 if it can't be taken: for counting, without copying the record.
+inline int PeekKind(const LaneWindow& window, uint64_t index) {
+  const uint8_t* at = window.records + (index & (window.count - 1)) * window.entry_bytes;
+  if (LoadWordAcquire(at) != index + 1) return -1;
+  return static_cast<int>(LoadWord(at + offsetof(schema::EventRecord, kind)) & 0xffff);
 }
 
 }  // namespace rankscope::analysis

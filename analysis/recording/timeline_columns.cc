@@ -175,24 +175,44 @@ const std::vector<ColumnSpec>& ColumnsOf(uint16_t kind) {
   return kColumns[kind < schema::kEventKindLimit ? kind : 0];
 }
 
-void PackColumn(const ColumnSpec& spec, absl::Span<const Event> events, PackedColumn* out) {
-  std::vector<uint64_t>& values = out->values;
-  values.resize(events.size());
-  if (events.empty()) return;
-  const Range range = GatherColumn(spec, events, values.data());
-  const uint64_t smallest = range.smallest;
-  out->base = smallest;
-  out->width = WidthOf(range.largest - smallest);
-  out->data.resize(values.size() * out->width);
-  switch (out->width) {
+void ColumnPacker::Begin(absl::Span<const Event> events) {
+  events_ = events;
+  values_.resize(events.size());
+  constexpr size_t kWords = sizeof(Event) / 8;
+  static_assert(sizeof(Event) % 8 == 0);
+  uint64_t first[kWords], differs[kWords] = {};
+  std::memcpy(first, events.data(), sizeof(Event));
+  for (const Event& event : events) {
+    uint64_t words[kWords];
+    std::memcpy(words, &event, sizeof(Event));
+    for (size_t w = 0; w < kWords; ++w) differs[w] |= words[w] ^ first[w];
+  }
+  varies_.resize(sizeof(Event));
+  std::memcpy(varies_.data(), differs, sizeof(Event));
+}
+
+ColumnShape ColumnPacker::Measure(const ColumnSpec& spec) {
+  const auto begin = varies_.begin() + spec.offset;
+  const bool constant = std::all_of(begin, begin + spec.bytes, [](uint8_t bits) { return bits == 0; });
+  if (constant && spec.id != ColumnId::DurationNs) {
+    shape_ = {GatherColumn(spec, events_.subspan(0, 1), values_.data()).smallest, 0};
+    return shape_;
+  }
+  const Range range = GatherColumn(spec, events_, values_.data());
+  shape_ = {range.smallest, WidthOf(range.largest - range.smallest)};
+  return shape_;
+}
+
+void ColumnPacker::Pack(uint8_t* out) const {
+  switch (shape_.width) {
     case 1:
-      return Narrow<uint8_t>(values, smallest, out->data.data());
+      return Narrow<uint8_t>(values_, shape_.base, out);
     case 2:
-      return Narrow<uint16_t>(values, smallest, out->data.data());
+      return Narrow<uint16_t>(values_, shape_.base, out);
     case 4:
-      return Narrow<uint32_t>(values, smallest, out->data.data());
+      return Narrow<uint32_t>(values_, shape_.base, out);
     case 8:
-      return Narrow<uint64_t>(values, smallest, out->data.data());
+      return Narrow<uint64_t>(values_, shape_.base, out);
     default:
       return;
   }

@@ -28,13 +28,27 @@ const std::vector<ColumnSpec>& ColumnsOf(uint16_t kind);
 inline constexpr uint32_t kMostChunkEvents = 1u << 16;
 
 // A column as the file holds it: value i = base + little-endian unsigned of `width` bytes at i * width, modulo 2^64.
-struct PackedColumn {
+struct ColumnShape {
   uint64_t base = 0;
   uint8_t width = 0;
-  std::vector<uint8_t> data;
-  std::vector<uint64_t> values;  // room for packing, kept between columns
 };
-void PackColumn(const ColumnSpec& spec, absl::Span<const Event> events, PackedColumn* out);
+
+// Packs the columns of one chunk, one after another.
+class ColumnPacker {
+ public:
+  // Looks once at all events, so that columns that are the same all through cost nothing more. `events` must outlive
+  // the packing.
+  void Begin(absl::Span<const Event> events);
+  ColumnShape Measure(const ColumnSpec& spec);
+  // Writes the column measured last: events.size() * width bytes.
+  void Pack(uint8_t* out) const;
+
+ private:
+  absl::Span<const Event> events_;
+  std::vector<uint8_t> varies_;   // by byte of an Event: nonzero where two events differ
+  std::vector<uint64_t> values_;  // of the column measured last
+  ColumnShape shape_;
+};
 
 // Writes values [first, first + out.size()) of a column into the events. `data` holds at least that many of `width`
 // bytes.

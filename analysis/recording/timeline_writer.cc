@@ -50,8 +50,12 @@ class OutputFile {
   }
 
   absl::Status Append(const void* data, size_t bytes) {
-    buffer_.insert(buffer_.end(), static_cast<const uint8_t*>(data), static_cast<const uint8_t*>(data) + bytes);
     offset_ += bytes;
+    if (bytes >= kDirectBytes) {
+      const absl::Status status = Flush();
+      return status.ok() ? Write(static_cast<const uint8_t*>(data), bytes) : status;
+    }
+    buffer_.insert(buffer_.end(), static_cast<const uint8_t*>(data), static_cast<const uint8_t*>(data) + bytes);
     return buffer_.size() >= kFlushBytes ? Flush() : absl::OkStatus();
   }
 
@@ -68,7 +72,7 @@ class OutputFile {
   uint64_t offset() const { return offset_; }
 
  private:
-  static constexpr size_t kFlushBytes = 1 << 20;
+  static constexpr size_t kFlushBytes = 1 << 20, kDirectBytes = 1 << 16;
 
   absl::Status Failed(const char* verb, int error) const {
     const std::string sentence = absl::StrCat("cannot ", verb, " ", temporary_, ": ", ErrnoText(error));
@@ -78,14 +82,19 @@ class OutputFile {
   }
 
   absl::Status Flush() {
+    const absl::Status status = Write(buffer_.data(), buffer_.size());
+    buffer_.clear();
+    return status;
+  }
+
+  absl::Status Write(const uint8_t* data, size_t bytes) {
     size_t done = 0;
-    while (done < buffer_.size()) {
-      const ssize_t wrote = write(fd_, buffer_.data() + done, buffer_.size() - done);
+    while (done < bytes) {
+      const ssize_t wrote = write(fd_, data + done, bytes - done);
       if (wrote < 0 && errno == EINTR) continue;
       if (wrote <= 0) return Failed("write", wrote < 0 ? errno : ENOSPC);
       done += static_cast<size_t>(wrote);
     }
-    buffer_.clear();
     return absl::OkStatus();
   }
 
@@ -201,11 +210,17 @@ class Writer {
       last_ns = std::max(last_ns, event.end_ns);
     }
     std::vector<flatbuffers::Offset<tl::Column>> columns;
+    packer_.Begin(*chunk);
     for (const ColumnSpec& spec : ColumnsOf(kind)) {
-      PackColumn(spec, *chunk, &packed_);
-      if (packed_.width == 0 && packed_.base == 0) continue;  // a column that isn't there is all zero
-      const auto data = packed_.width == 0 ? 0 : builder_.CreateVector(packed_.data);
-      columns.push_back(tl::CreateColumn(builder_, spec.id, packed_.width, packed_.base, data));
+      const ColumnShape shape = packer_.Measure(spec);
+      if (shape.width == 0 && shape.base == 0) continue;  // a column that isn't there is all zero
+      flatbuffers::Offset<flatbuffers::Vector<uint8_t>> data;
+      if (shape.width != 0) {
+        uint8_t* bytes = nullptr;
+        data = builder_.CreateUninitializedVector<uint8_t>(chunk->size() * shape.width, &bytes);
+        packer_.Pack(bytes);
+      }
+      columns.push_back(tl::CreateColumn(builder_, spec.id, shape.width, shape.base, data));
     }
     const auto events = static_cast<uint32_t>(chunk->size());
     const auto table = tl::CreateChunk(builder_, rank_index, kind, events, static_cast<uint64_t>(first_ns),
@@ -237,7 +252,7 @@ class Writer {
   flatbuffers::FlatBufferBuilder builder_{1 << 20}, index_builder_{1 << 16};
   std::vector<flatbuffers::Offset<tl::IndexEntry>> index_;
   std::vector<std::vector<std::vector<Event>>> open_;  // by rank, by kind
-  PackedColumn packed_;
+  ColumnPacker packer_;
   uint64_t events_ = 0;
 };
 

@@ -1,10 +1,11 @@
-// What recording costs: a start-stop pair of a collective through the table that NCCL would call, on one thread and on
-// several, beside the clocks that it is made of, in one run (the machines are shared; compare ratios within a run).
+// What recording costs: a start-stop pair of a collective through the table that NCCL would call, on one thread and
+// on several, beside the clocks that it is made of, in one run (the machines are shared; compare ratios within a
+// run).
 //
 //   recorder_benchmark --benchmark_repetitions=9 --benchmark_report_aggregates_only=true
 //
-// The pair's own distribution (p50_ns, p999_ns) is measured pair by pair with the time-stamp counter; what two counter
-// readings back to back cost is measured the same way and stands beside it (timer_ns), not subtracted.
+// The pair's own distribution (p50_ns, p999_ns) is measured pair by pair with the time-stamp counter; what two
+// counter readings back to back cost is measured the same way and stands beside it (timer_ns), not subtracted.
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
 #include <time.h>
