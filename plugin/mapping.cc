@@ -14,7 +14,6 @@ using recorder::CountLoss;
 using recorder::g_session;
 using recorder::HandleRole;
 using recorder::LoadRelaxed;
-using recorder::NewSlot;
 using recorder::RecordWords;
 using recorder::Resolved;
 using recorder::StoreRelaxed;
@@ -333,7 +332,7 @@ Handle StartProxyOp(Lane* lane, Communicator* comm, const ProxyOpStart& start) {
   const bool foreign = start.pid != g_process_id;
   if (foreign) CountLoss(LossReason::kForeignProxy);
   InFlightSlot* op = foreign ? nullptr : AdoptChild(start.parent);
-  const NewSlot taken = recorder::TakeSlot(lane);
+  const recorder::NewSlot taken = recorder::TakeSlot(lane);
   InFlightSlot* slot = taken.slot;
   uint64_t* words = WordsOf(slot);
   const uint64_t now_ticks = recorder::ReadTicks();
@@ -385,7 +384,7 @@ Handle StartEvent(Lane* lane, const EventStart& start) {
       flags |= schema::kFlagNoParent;
     }
   }
-  const NewSlot taken = recorder::TakeSlot(lane);
+  const recorder::NewSlot taken = recorder::TakeSlot(lane);
   InFlightSlot* slot = taken.slot;
   uint64_t* words = WordsOf(slot);
   const uint64_t now_ticks = recorder::ReadTicks();

@@ -3,7 +3,7 @@
 
 namespace rankscope::plugin {
 
-constinit NameMemo g_name_memos[recorder::kLaneLimit][kMemoEntries];
+constinit NameMemo g_name_memos[recorder::kLaneLimit][kMemoEntries] = {};
 
 namespace {
 

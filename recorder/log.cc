@@ -12,7 +12,7 @@ namespace {
 
 LogLevel g_level = LogLevel::kWarning;  // written at start only
 
-void WriteLine(const char* format, va_list arguments) {
+__attribute__((format(printf, 1, 0))) void WriteLine(const char* format, va_list arguments) {
   const int saved_errno = errno;
   char line[1024];
   constexpr char kPrefix[] = "rankscope: ";

@@ -64,7 +64,6 @@ class RingLayout {
   absl::Status AddSection(const schema::SectionEntry& entry, uint64_t size, const std::string& path);
 
   const uint8_t* data_ = nullptr;
-  uint64_t header_bytes_ = 0;
   schema::RingHeader header_{};
   schema::SectionEntry sections_[schema::kSectionLimit] = {};  // by Section; count 0 = not there
 };

@@ -291,7 +291,8 @@ TEST_F(RingReaderTest, ALiveWriterNeverMakesATornRecordLookWhole) {
   window.entry_bytes = 64;
   window.count = kCount;
   uint64_t good = 0;
-  for (uint64_t tries = 0; tries < 2'000'000; ++tries) {
+  // Until enough records were seen whole, however slowly the machine lets the writer begin.
+  for (uint64_t tries = 0; tries < 2'000'000 || good < 1000; ++tries) {
     const uint64_t commit = LoadWordAcquire(window.records + (tries % kCount) * 64);
     if (commit == 0) continue;
     uint64_t words[8];

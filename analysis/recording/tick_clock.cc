@@ -215,7 +215,7 @@ int64_t TickClock::ToEpochNs(uint64_t ticks) const { return TickConverter(this).
 
 int64_t TickClock::LengthNs(uint64_t ticks) const {
   const double ns = static_cast<double>(ticks) * (1e9 / ticks_per_second_);
-  return ns < 0x1p62 ? static_cast<int64_t>(ns + 0.5) : int64_t{1} << 62;
+  return ns < 0x1p62 ? static_cast<int64_t>(std::llround(ns)) : int64_t{1} << 62;
 }
 
 void TickConverter::Load(const TickClock::Segment& segment) {
