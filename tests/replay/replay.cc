@@ -2,9 +2,10 @@
 //
 //   rankscope_replay --library librankscope.so [--pace recorded] [--all] RECORDING.jsonl...
 //
-// One process a file, one thread a recorded thread, the order of a process's calls kept. Descriptors are laid out by tests/fakes/nccl, their memory and
-// strings are overwritten after each call. Events that NCCL would not start under the library's mask are left out (--all delivers them). A
-// recording that ends without `unload` is of a killed process: the player kills itself there too. The rings go where RANKSCOPE_DIR says.
+// One process a file, one thread a recorded thread, the order of a process's calls kept. Descriptors are laid out by
+// tests/fakes/nccl, their memory and strings are overwritten after each call. Events that NCCL would not start under
+// the library's mask are left out (--all delivers them). A recording that ends without `unload` is of a killed
+// process: the player kills itself there too. The rings go where RANKSCOPE_DIR says.
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -47,9 +48,10 @@ void SleepUntil(int64_t ns) {
 
 uint64_t TypeOf(const std::string& name) {
   static const std::map<std::string, uint64_t> kTypes = {
-      {"Group", 0x1},        {"Coll", 0x2},         {"P2p", 0x4},          {"ProxyOp", 0x8},      {"ProxyStep", 0x10}, {"ProxyCtrl", 0x20},
-      {"KernelCh", 0x40},    {"NetPlugin", 0x80},   {"GroupApi", 0x100},   {"CollApi", 0x200},    {"P2pApi", 0x400},   {"KernelLaunch", 0x800},
-      {"CeColl", 0x1000},    {"CeSync", 0x2000},    {"CeBatch", 0x4000},   {"KernelPhase", 0x8000}};
+      {"Group", 0x1},      {"Coll", 0x2},       {"P2p", 0x4},        {"ProxyOp", 0x8},
+      {"ProxyStep", 0x10}, {"ProxyCtrl", 0x20}, {"KernelCh", 0x40},  {"NetPlugin", 0x80},
+      {"GroupApi", 0x100}, {"CollApi", 0x200},  {"P2pApi", 0x400},   {"KernelLaunch", 0x800},
+      {"CeColl", 0x1000},  {"CeSync", 0x2000},  {"CeBatch", 0x4000}, {"KernelPhase", 0x8000}};
   const auto found = kTypes.find(name);
   return found == kTypes.end() ? 0 : found->second;
 }
@@ -118,7 +120,7 @@ class Player {
     } else if (what == "start") {
       Start(line);
     } else if (what == "stop" || what == "record") {
-      const auto handle = handles_.find(line.value("h", std::string()));
+      const auto handle = handles_.find(Text(line, "h"));
       // Not given to the library at all, or NULL: NCCL makes no call.
       if (handle == handles_.end() || handle->second == 0) return;
       if (what == "stop") {
@@ -133,7 +135,9 @@ class Player {
 
   void Init(const json& line) {
     CommIdentity id;
-    const std::string name = line.contains("commName") && line["commName"].is_string() ? line["commName"].get<std::string>() : std::string();
+    const std::string name = line.contains("commName") && line["commName"].is_string()
+                                 ? line["commName"].get<std::string>()
+                                 : std::string();
     id.name = name.empty() ? nullptr : name.c_str();
     if (line.contains("commId")) id.hash = std::strtoull(line["commId"].get<std::string>().c_str(), nullptr, 16);
     id.nodes = line.value("nNodes", 0);
@@ -150,8 +154,8 @@ class Player {
     f.parent = HandleOf(line, "parent");
     if (!options_.all && !host_.Wants(f.type, f.parent)) return;
     f.rank = line.value("rank", 0);
-    const std::string func = Text(line, "func"), dtype = Text(line, "datatype"), algo = Text(line, "algo"), proto = Text(line, "proto"),
-                      name = Text(line, "name");
+    const std::string func = Text(line, "func"), dtype = Text(line, "datatype"), algo = Text(line, "algo"),
+                      proto = Text(line, "proto"), name = Text(line, "name");
     const auto pointer = [](const std::string& s) { return s.empty() ? nullptr : s.c_str(); };
     f.func = pointer(func);
     f.datatype = pointer(dtype);
@@ -162,7 +166,8 @@ class Player {
     f.datatype_number = line.value("datatypeNum", uint8_t{0});
     f.algo_number = line.value("algoNum", uint8_t{0});
     f.proto_number = line.value("protoNum", uint8_t{0});
-    if (line.contains("commHash") && line["commHash"].is_string()) f.comm_hash = std::strtoull(line["commHash"].get<std::string>().c_str(), nullptr, 16);
+    if (line.contains("commHash") && line["commHash"].is_string())
+      f.comm_hash = std::strtoull(line["commHash"].get<std::string>().c_str(), nullptr, 16);
     f.seq = line.value("seq", uint64_t{0});
     f.count = line.value("count", uint64_t{0});
     f.root = line.value("root", 0);
@@ -170,7 +175,8 @@ class Player {
     f.channels = line.value("nChannels", line.value("nMaxChannels", uint8_t{0}));
     f.warps = line.value("nWarps", uint8_t{0});
     f.parent_group = HandleOf(line, "parentGroup");
-    if (line.contains("stream") && line["stream"].is_string()) f.stream = std::strtoull(line["stream"].get<std::string>().c_str(), nullptr, 16);
+    if (line.contains("stream") && line["stream"].is_string())
+      f.stream = std::strtoull(line["stream"].get<std::string>().c_str(), nullptr, 16);
     f.captured = line.value("graphCaptured", 0) != 0;
     f.group_depth = line.value("groupDepth", 0);
     const int pid = line.value("pid", 0);
@@ -204,7 +210,8 @@ class Player {
   static std::string Text(const json& line, const char* key) {
     return line.contains(key) && line[key].is_string() ? line[key].get<std::string>() : std::string();
   }
-  // A handle of ours by its recorded name; a foreign pointer as the number that it was; NULL where the event was not given to the library.
+  // A handle of ours by its recorded name; a foreign pointer as the number that it was; NULL where the event was not
+  // given to the library.
   uint64_t HandleOf(const json& line, const char* key) const {
     const std::string name = Text(line, key);
     if (name.rfind("foreign:", 0) == 0) return std::strtoull(name.c_str() + 8, nullptr, 16);
@@ -271,7 +278,14 @@ int main(int argc, char** argv) {
   std::vector<pid_t> children;
   for (const std::string& file : options.files) {
     const pid_t child = fork();
-    if (child == 0) std::_Exit(Player(options, file, begin_ns, first_ns).Run());
+    if (child == 0) {
+      // As torchrun would; it also tells which file a ring is of where the API names no rank.
+      const std::string rank = std::to_string(children.size()), world = std::to_string(options.files.size());
+      setenv("RANK", rank.c_str(), 1);
+      setenv("LOCAL_RANK", rank.c_str(), 1);
+      setenv("WORLD_SIZE", world.c_str(), 1);
+      std::_Exit(Player(options, file, begin_ns, first_ns).Run());
+    }
     children.push_back(child);
   }
   int failed = 0;
