@@ -60,10 +60,12 @@ int ProfilerHost::Init(void** context, const CommIdentity& id) {
   if (version_ <= 3) return reinterpret_cast<int (*)(void**, int*)>(table_->init)(context, &mask_);
   if (version_ == 4) {
     using InitTable = int (*)(void**, int*, const char*, uint64_t, int, int, int, Logger);
-    return reinterpret_cast<InitTable>(table_->init)(context, &mask_, id.name, id.hash, id.nodes, id.ranks, id.rank, Log);
+    return reinterpret_cast<InitTable>(table_->init)(context, &mask_, id.name, id.hash, id.nodes, id.ranks, id.rank,
+                                                     Log);
   }
   using InitTable = int (*)(void**, uint64_t, int*, const char*, int, int, int, Logger);
-  return reinterpret_cast<InitTable>(table_->init)(context, id.hash, &mask_, id.name, id.nodes, id.ranks, id.rank, Log);
+  return reinterpret_cast<InitTable>(table_->init)(context, id.hash, &mask_, id.name, id.nodes, id.ranks, id.rank,
+                                                   Log);
 }
 
 int ProfilerHost::Finalize(void* context) { return table_->finalize(context); }
@@ -83,10 +85,15 @@ uint64_t ProfilerHost::Start(void* context, const EventFields& fields, uint64_t 
   }
   std::memset(descriptor, 0xdd, sizeof(descriptor));
   FillDescriptor(version_, copy, descriptor);
-  void* handle = reinterpret_cast<void*>(on_entry);
-  table_->start(context, &handle, descriptor);
+  const uint64_t handle = StartBytes(context, descriptor, on_entry);
   std::memset(descriptor, 0xdd, sizeof(descriptor));
   std::memset(text, 0xdd, sizeof(text));
+  return handle;
+}
+
+uint64_t ProfilerHost::StartBytes(void* context, uint8_t* descriptor, uint64_t on_entry) {
+  void* handle = reinterpret_cast<void*>(on_entry);
+  table_->start(context, &handle, descriptor);
   return reinterpret_cast<uint64_t>(handle);
 }
 

@@ -32,10 +32,13 @@ class ProfilerHost {
   int Finalize(void* context);
   // The handle; `on_entry` is what *eHandle holds before the call. Descriptor and strings are gone afterwards.
   uint64_t Start(void* context, const EventFields& fields, uint64_t on_entry = 0xdddddddddddddddd);
+  // The same with a descriptor of the caller's, whose strings stay where they are.
+  uint64_t StartBytes(void* context, uint8_t* descriptor, uint64_t on_entry = 0xdddddddddddddddd);
   void Stop(uint64_t handle);
   void Record(uint64_t handle, int state, const void* args);
 
   int mask() const { return __atomic_load_n(&mask_, __ATOMIC_RELAXED); }
+  void set_mask(int mask) { mask_ = mask; }
   // Would NCCL start this event with the mask as it is? `parent` is the handle of the event's parent (reference:
   // which bits start what).
   bool Wants(uint64_t type, uint64_t parent) const;
