@@ -121,6 +121,7 @@ class Rank {
       if (special && rank_ == options_.mismatch_rank && i == 0) op = {"AllReduce", 2 << 20, "ncclBfloat16", false};
       const bool never = special && options_.mismatch_rank >= 0 && i == 0;
       Issue(op, step * kOperationsPerStep + i, never);
+      if (never) return WaitFor(step * kOperationsPerStep + i);  // as with a loss.item() behind it
       if (i + 1 < kOperationsPerStep) SleepMs(0.3);
     }
     return WaitFor(step * kOperationsPerStep + kOperationsPerStep - 1);
