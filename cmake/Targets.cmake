@@ -23,8 +23,10 @@ function(rankscope_injected_library NAME)
     add_library(${NAME}${VARIANT} STATIC ${ARG_SRCS})
     target_include_directories(${NAME}${VARIANT} PUBLIC ${CMAKE_SOURCE_DIR})
     target_compile_options(${NAME}${VARIANT} PRIVATE
-      -O2 -fno-exceptions -fno-rtti -fno-strict-aliasing -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec
+      -O2 -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec
       -fno-semantic-interposition $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+    # The ring's structs are also read and written as words (plugin/slot_words.h), by whoever includes the headers.
+    target_compile_options(${NAME}${VARIANT} PUBLIC -fno-strict-aliasing)
     target_compile_definitions(${NAME}${VARIANT} PRIVATE RANKSCOPE_VERSION="${PROJECT_VERSION}")
     foreach(DEP ${ARG_DEPS})
       target_link_libraries(${NAME}${VARIANT} PUBLIC ${DEP}${VARIANT})

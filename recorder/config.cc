@@ -1,6 +1,7 @@
 // See config.h.
 #include "recorder/config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,9 @@ const char* SettingValue(const char* name) {
 bool ParseBytes(const char* text, uint64_t* bytes) {
   if (text[0] < '0' || text[0] > '9') return false;
   char* end = nullptr;
+  errno = 0;
   const unsigned long long number = strtoull(text, &end, 10);
+  if (errno == ERANGE) return false;
   int shift = 0;
   switch (*end) {
     case '\0':

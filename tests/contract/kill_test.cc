@@ -44,7 +44,16 @@ TEST_F(KillTest, TwoHundredTimesWhileSeveralThreadsRecord) {
       }
       for (;;) pause();
     }
-    usleep(2000 + random() % 8000);
+    // A quarter is killed at any moment from its start on, the others while all threads are at work.
+    if (round % 4 != 0) {
+      for (int waited = 0; waited < 20'000; ++waited) {
+        bool all = true;
+        for (int t = 0; t < kThreads; ++t) all = all && progress[t].load() > 0;
+        if (all) break;
+        usleep(500);
+      }
+    }
+    usleep(random() % 6000);
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);
@@ -86,8 +95,8 @@ TEST_F(KillTest, TwoHundredTimesWhileSeveralThreadsRecord) {
     ASSERT_LE((*recording)->ranks()[0].torn_records, uint64_t{kThreads})
         << "at most the one that each thread was writing";
   }
-  EXPECT_GT(rounds_with_work, 300u) << "most rounds caught all threads at work";
-  EXPECT_GT(operations, 100'000u);
+  EXPECT_GE(rounds_with_work, 150u * kThreads) << "these rounds caught all threads at work";
+  EXPECT_GT(operations, 10'000u);
 }
 
 }  // namespace
