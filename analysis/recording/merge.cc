@@ -9,7 +9,7 @@ namespace rankscope::analysis {
 
 namespace {
 
-constexpr size_t kBlockEvents = 256;
+constexpr size_t kBlockEvents = 64;
 
 struct Cursor {
   std::unique_ptr<EventSource> source;

@@ -172,7 +172,7 @@ class Writer {
       for (const KindCountInfo& kind : rank.kinds) expected += kind.read;
     }
     const std::unique_ptr<EventStream> stream = recording_.Events(kAllKinds);
-    std::vector<Event> block(4096);
+    std::vector<Event> block(256);
     while (const size_t count = stream->Read(absl::MakeSpan(block))) {
       for (size_t i = 0; i < count; ++i) {
         const Event& event = block[i];
