@@ -11,7 +11,6 @@ namespace rankscope::plugin {
 using recorder::AddShared;
 using recorder::AddSingleWriter;
 using recorder::CountLoss;
-using recorder::g_session;
 using recorder::HandleRole;
 using recorder::LoadRelaxed;
 using recorder::RecordWords;
