@@ -13,10 +13,10 @@
 #include "schema/event_abi.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#define RANKSCOPE_READS_BEYOND_THE_NAME __attribute__((no_sanitize_address, noinline))
+#define RANKSCOPE_READS_BEYOND_THE_NAME __attribute__((no_sanitize_address, noinline)) inline
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define RANKSCOPE_READS_BEYOND_THE_NAME __attribute__((no_sanitize("address"), noinline))
+#define RANKSCOPE_READS_BEYOND_THE_NAME __attribute__((no_sanitize("address"), noinline)) inline
 #endif
 #endif
 #if !defined(RANKSCOPE_READS_BEYOND_THE_NAME)
