@@ -223,13 +223,14 @@ class TimelineRecording : public Recording {
       const tl::Column* column = chunk.columns()->Get(i);
       const uint8_t width = column->width();
       if (width != 0 && width != 1 && width != 2 && width != 4 && width != 8) return std::nullopt;
-      const uint64_t bytes = column->data() == nullptr ? 0 : column->data()->size();
-      if (bytes < checked.events * width) return std::nullopt;
+      // A chunk of no events needs no bytes, and may have a column without any.
+      const flatbuffers::Vector<uint8_t>* data = column->data();
+      if ((data == nullptr ? 0 : data->size()) < checked.events * width) return std::nullopt;
       const std::vector<ColumnSpec>& specs = ColumnsOf(checked.kind);
       const auto spec =
           std::find_if(specs.begin(), specs.end(), [&](const ColumnSpec& s) { return s.id == column->id(); });
       if (spec == specs.end()) continue;  // a later version's
-      checked.parts.push_back({&*spec, column->base(), width, width == 0 ? nullptr : column->data()->data()});
+      checked.parts.push_back({&*spec, column->base(), width, width == 0 || data == nullptr ? nullptr : data->data()});
     }
     return checked;
   }

@@ -12,6 +12,7 @@
 #include "analysis/recording/open.h"
 #include "analysis/recording/timeline_reader.h"
 #include "analysis/recording/timeline_writer.h"
+#include "schema/timeline_generated.h"
 #include "tests/fakes/ring_builder.h"
 
 namespace rankscope::analysis {
@@ -211,6 +212,29 @@ TEST_F(TimelineTest, DamagedBytesNeverCrash) {
     const absl::StatusOr<std::unique_ptr<Recording>> bad = OpenTimeline(dir_ + "/bad.rsc");
     if (bad.ok()) ReadAll(**bad);
   }
+}
+
+// Found by fuzz_timeline: a chunk of no events whose column has a width but no bytes was followed through null.
+TEST_F(TimelineTest, AChunkOfNoEventsMayHaveAColumnWithoutBytes) {
+  std::string file;
+  flatbuffers::FlatBufferBuilder builder;
+  const auto append = [&](timeline::Body type, flatbuffers::Offset<void> body) {
+    timeline::FinishSizePrefixedMessageBuffer(builder, timeline::CreateMessage(builder, type, body));
+    file.append(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+    file.resize((file.size() + 7) / 8 * 8);
+    builder.Clear();
+  };
+  append(timeline::Body::Header, timeline::CreateHeader(builder, 1, 0).Union());
+  append(timeline::Body::RankInfo, timeline::CreateRankInfo(builder, 0, 0, 1).Union());
+  const std::vector<flatbuffers::Offset<timeline::Column>> columns = {
+      timeline::CreateColumn(builder, timeline::ColumnId::BeginNs, 8, 0)};
+  append(timeline::Body::Chunk,
+         timeline::CreateChunkDirect(builder, 0, static_cast<uint16_t>(EventKind::kColl), 0, 0, 0, &columns).Union());
+  WriteFile(dir_ + "/empty_chunk.rsc", file);
+  const absl::StatusOr<std::unique_ptr<Recording>> recording = OpenTimeline(dir_ + "/empty_chunk.rsc");
+  ASSERT_TRUE(recording.ok()) << recording.status();
+  EXPECT_EQ((*recording)->ranks().size(), 1u);
+  EXPECT_TRUE(ReadAll(**recording).empty());
 }
 
 TEST_F(TimelineTest, ARefusalSaysWhatTheFileIs) {
