@@ -230,7 +230,8 @@ class TimelineRecording : public Recording {
       const auto spec =
           std::find_if(specs.begin(), specs.end(), [&](const ColumnSpec& s) { return s.id == column->id(); });
       if (spec == specs.end()) continue;  // a later version's
-      checked.parts.push_back({&*spec, column->base(), width, width == 0 || data == nullptr ? nullptr : data->data()});
+      checked.parts.push_back(
+          {&*spec, column->base(), width, width == 0 || data == nullptr ? nullptr : data->data()});
     }
     return checked;
   }
