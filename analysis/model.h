@@ -71,6 +71,28 @@ struct ThreadInfo {
   std::string name;
 };
 
+// The GPU source of a process (schema::CuptiInfo, with its texts cleaned and its ticks as times).
+struct CuptiSourceInfo {
+  uint32_t state = 0;  // schema::CuptiState
+  uint32_t api_version = 0;
+  int32_t result = 0;
+  uint32_t clock = 0;  // schema::CuptiClock
+  uint64_t clock_error_ns = 0, enabled_kinds = 0, missing_calls = 0;
+  int64_t armed_ns = 0;
+  uint64_t arm_cost_ns = 0, records = 0, buffers_lent = 0, buffers_returned = 0, flushes = 0;
+  int64_t blind_since_ns = 0;
+  uint64_t blind_ns = 0;
+  uint32_t resumes = 0, buffer_bytes = 0, buffer_count = 0;
+  uint64_t device_buffer_bytes = 0, device_buffer_limit = 0, device_buffer_preallocated = 0;
+  uint32_t per_thread_buffers = 0;
+  std::vector<uint16_t> strides;  // by CUPTI's activity kind
+  std::string library, holder, failing_call;
+};
+struct StreamInfo {
+  uint64_t handle = 0;  // as NCCL's launch events name it
+  uint32_t stream_id = 0, context_id = 0;
+};
+
 struct RankInfo {
   uint32_t rank_index = 0;  // position in Recording::ranks()
   int32_t rank = -1, world_size = 0, local_rank = -1, local_world_size = 0;
@@ -97,6 +119,9 @@ struct RankInfo {
   std::vector<LossInfo> losses;
   std::vector<ThreadInfo> threads;
   std::vector<std::string> names;  // id - 1
+  uint32_t doors = 0;              // schema::Door
+  CuptiSourceInfo cupti;
+  std::vector<StreamInfo> streams;
 };
 
 struct Event {
@@ -124,6 +149,11 @@ struct Event {
     schema::CompletionPayload completion;
     schema::GroupPayload group;
     schema::StreamPayload launch;
+    schema::GpuKernelPayload kernel;
+    schema::GpuCopyPayload copy;
+    schema::RangePayload range;
+    schema::FileIoPayload file_io;
+    schema::HostSamplePayload host;
     uint64_t words[3];
   } payload{.words = {0, 0, 0}};
 };

@@ -29,8 +29,8 @@ void DescribeSession(int api_version, const EventChoice& choice) {
     RememberProcessId();
     schema::RingHeader* header = g_session.header;
     StoreRelaxed(header->event_mask, choice.mask);
-    StoreRelaxed(header->record_kinds_lo, static_cast<uint32_t>(choice.record_kinds));
-    StoreRelaxed(header->record_kinds_hi, static_cast<uint32_t>(choice.record_kinds >> 32));
+    recorder::NoteRecordKinds(choice.record_kinds);
+    recorder::NoteDoor(schema::kDoorPlugin);
     StoreRelaxed(g_session.identity->nccl_api_version, api_version);
     WarnAboutEvents(api_version, g_session.config.nccl_events);
   }

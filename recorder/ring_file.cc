@@ -29,12 +29,15 @@ void ChooseTier(RingGeometry* plan, uint64_t bytes) {
   if (bytes >= 16ull << 20) {
     plan->small_lanes = 56, plan->large_lanes = 5, plan->small_records = 1024, plan->small_slots = 256;
     plan->cells_per_lane = 48, plan->comms = 512, plan->names = 4096, plan->clock_pairs = 1024;
+    plan->streams = 256, plan->gpu_buffers = 16;
   } else if (bytes >= 4ull << 20) {
     plan->small_lanes = 28, plan->large_lanes = 4, plan->small_records = 512, plan->small_slots = 128;
     plan->cells_per_lane = 32, plan->comms = 256, plan->names = 2048, plan->clock_pairs = 512;
+    plan->streams = 128, plan->gpu_buffers = 0;
   } else {
     plan->small_lanes = 13, plan->large_lanes = 3, plan->small_records = 256, plan->small_slots = 64;
     plan->cells_per_lane = 16, plan->comms = 64, plan->names = 512, plan->clock_pairs = 256;
+    plan->streams = 64, plan->gpu_buffers = 0;
   }
   plan->name_bytes = plan->names * 32ull;
 }
@@ -56,12 +59,15 @@ void LayOut(RingGeometry* plan) {
   AddSection(plan, Section::kNameBytes, 1, plan->name_bytes);
   AddSection(plan, Section::kComms, sizeof(schema::CommEntry), plan->comms);
   AddSection(plan, Section::kLosses, sizeof(uint64_t), schema::kLossReasonLimit);
+  AddSection(plan, Section::kCupti, sizeof(schema::CuptiInfo), 1);
+  AddSection(plan, Section::kStreams, sizeof(schema::StreamEntry), plan->streams);
   AddSection(plan, Section::kLanes, sizeof(schema::LaneHeader), plan->lanes());
   AddSection(plan, Section::kSlots, sizeof(schema::InFlightSlot),
              small * plan->small_slots + large * plan->large_slots);
   AddSection(plan, Section::kTotals, sizeof(schema::TotalCell), uint64_t{plan->lanes()} * plan->cells_per_lane);
   AddSection(plan, Section::kRecords, sizeof(schema::EventRecord),
              small * plan->small_records + large * plan->large_records);
+  AddSection(plan, Section::kGpuBuffers, kGpuBufferBytes, plan->gpu_buffers);
 }
 
 // A directory that nobody else can play tricks in. -1: said why.

@@ -17,6 +17,9 @@
 namespace rankscope::recorder {
 
 inline constexpr uint64_t kSmallestRingBytes = 1ull << 20;
+// One of CUPTI's buffers: 500 to 600 kernels. Small ones come back sooner, and an unfinished kernel holds back no
+// more than its buffer.
+inline constexpr uint64_t kGpuBufferBytes = 128ull << 10;
 
 // Offsets and counts of every section, computed from the size alone.
 struct RingGeometry {
@@ -27,6 +30,7 @@ struct RingGeometry {
   uint32_t cells_per_lane = 0;
   uint32_t comms = 0, names = 0, clock_pairs = 0;
   uint64_t name_bytes = 0;
+  uint32_t streams = 0, gpu_buffers = 0;
   schema::SectionEntry sections[schema::kSectionLimit] = {};
   uint32_t section_count = 0;
 

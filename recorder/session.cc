@@ -86,6 +86,9 @@ void PointInto(const RingMapping& ring) {
   g_session.name_bytes = SectionAt<char>(base, geometry, Section::kNameBytes);
   g_session.comms = SectionAt<schema::CommEntry>(base, geometry, Section::kComms);
   g_session.losses = SectionAt<uint64_t>(base, geometry, Section::kLosses);
+  g_session.cupti = SectionAt<schema::CuptiInfo>(base, geometry, Section::kCupti);
+  g_session.streams = SectionAt<schema::StreamEntry>(base, geometry, Section::kStreams);
+  g_session.gpu_buffers = SectionAt<char>(base, geometry, Section::kGpuBuffers);
   g_session.lane_headers = SectionAt<schema::LaneHeader>(base, geometry, Section::kLanes);
   g_session.slots = SectionAt<schema::InFlightSlot>(base, geometry, Section::kSlots, &count);
   g_session.slot_count = count;
@@ -95,6 +98,8 @@ void PointInto(const RingMapping& ring) {
   g_session.name_bytes_capacity = geometry.name_bytes;
   g_session.comm_capacity = geometry.comms;
   g_session.lane_count = geometry.lanes();
+  g_session.stream_capacity = geometry.streams;
+  g_session.gpu_buffer_count = geometry.gpu_buffers;
   g_session.map_bytes = geometry.file_bytes;
 }
 

@@ -29,6 +29,9 @@ struct Session {
   char* name_bytes = nullptr;
   schema::CommEntry* comms = nullptr;
   uint64_t* losses = nullptr;
+  schema::CuptiInfo* cupti = nullptr;
+  schema::StreamEntry* streams = nullptr;
+  char* gpu_buffers = nullptr;  // gpu_buffer_count of kGpuBufferBytes each
   schema::LaneHeader* lane_headers = nullptr;
   schema::InFlightSlot* slots = nullptr;
   schema::TotalCell* cells = nullptr;
@@ -38,6 +41,8 @@ struct Session {
   uint64_t name_bytes_capacity = 0;
   uint32_t comm_capacity = 0;
   uint32_t lane_count = 0;
+  uint32_t stream_capacity = 0;
+  uint32_t gpu_buffer_count = 0;
   uint64_t map_bytes = 0;
   uint32_t generation = 0;  // grows with each Start in this address space (fork): stale lanes are told by it
   ClockPairs clock_pairs;
@@ -49,6 +54,18 @@ inline bool Active() { return LoadAcquire(g_session.active) != 0; }
 
 // Starts the recorder if it isn't running; true if it records. Any thread; says once on stderr why it doesn't.
 bool Start();
+
+// Notes the way by which rankscope came into the process. Any thread, after Start.
+inline void NoteDoor(schema::Door door) {
+  if (g_session.header != nullptr) OrShared(g_session.header->doors, static_cast<uint32_t>(door));
+}
+
+// Notes kinds of events that this process writes as records; bit k is kind k.
+inline void NoteRecordKinds(uint64_t kinds) {
+  if (g_session.header == nullptr) return;
+  OrShared(g_session.header->record_kinds_lo, static_cast<uint32_t>(kinds));
+  OrShared(g_session.header->record_kinds_hi, static_cast<uint32_t>(kinds >> 32));
+}
 
 // Re-reads the launcher's variables (Python may have set them since) and what NCCL knows of this process.
 void RefreshIdentity();

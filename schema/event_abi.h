@@ -37,18 +37,22 @@ enum class EventKind : uint16_t {
   kCommInit = 19,       // instant: communicator `comm` came                              (none)
   kCommFinalize = 20,   // instant: communicator `comm` went                              (none)
 
-  kGpuKernel = 32,    //                                                                GpuKernelPayload
-  kGpuMemcpy = 33,    //                                                                GpuCopyPayload
-  kGpuMemset = 34,    //                                                                GpuCopyPayload
-  kGpuSync = 35,      //                                                                GpuKernelPayload
-  kGpuMemory = 36,    // allocation or release                                          GpuCopyPayload
-  kGpuGraph = 37,     // one launch of a CUDA graph                                     GpuKernelPayload
-  kCudaApi = 38,      // a runtime or driver call on the host                           GpuKernelPayload
-  kGpuOverhead = 39,  // CUPTI's own cost                                               GpuKernelPayload
+  // 32..47: op_id is CUPTI's graph node id (0 = not of a graph, else kFlagGraphReplay is set), never an operation;
+  // what a kernel has to do with an operation is found offline, by stream and order (docs/design.md).
+  kGpuKernel = 32,      // aux = GpuKernelClass                                           GpuKernelPayload
+  kGpuMemcpy = 33,      // aux = 1 if asynchronous | copies folded into it << 1           GpuCopyPayload
+  kGpuMemset = 34,      // aux = 1 if asynchronous; kinds: the destination's              GpuCopyPayload
+  kGpuSync = 35,        // the host waits; aux = CUPTI's synchronisation type             GpuKernelPayload
+  kGpuMemory = 36,      // instant; aux = CUPTI's memory operation (1 taken, 2 released)  GpuCopyPayload
+  kGpuGraph = 37,       // one launch of a CUDA graph, as a whole                         GpuKernelPayload
+  kCudaApi = 38,        // a runtime or driver call on the host; aux = its number         GpuKernelPayload
+  kGpuOverhead = 39,    // CUPTI's own cost; aux = CUPTI's overhead kind                  GpuKernelPayload
+  kGpuBlind = 40,       // no GPU record could come: another client had CUPTI             (none)
+  kGpuMemoryPool = 41,  // instant; aux = CUPTI's pool operation                        GpuCopyPayload
 
-  kRange = 48,       // NVTX or hook range                                             RangePayload
-  kMark = 49,        // NVTX or hook instant                                           RangePayload
-  kFileIo = 50,      // aggregated reads or writes of one path class                   FileIoPayload
+  kRange = 48,       // NVTX or hook range; aux = RangeForm                            RangePayload
+  kMark = 49,        // NVTX or hook instant; aux = RangeForm                          RangePayload
+  kFileIo = 50,      // aggregated reads or writes of one path class; aux = FileOperation  FileIoPayload
   kCallSite = 51,    // an NCCL call's interned call stack                             RangePayload
   kHostSample = 52,  // CPU time and resident memory                                   HostSamplePayload
 };
@@ -134,6 +138,37 @@ enum class CompletionSource : uint8_t {
   kKernelChannel = 2,  // NCCL's GPU time stamps
   kGpuKernel = 3,      // CUPTI's kernel record
 };
+
+// What a step consists of. The recorder writes a phase only where its source states it (the Python hook); the names
+// of ranges are classified offline.
+enum class Phase : uint8_t {
+  kUnknown = 0,
+  kDataLoading = 1,
+  kForward = 2,
+  kBackward = 3,
+  kGradientReduction = 4,
+  kOptimizer = 5,
+  kCheckpoint = 6,
+  kOther = 7,
+};
+inline constexpr int kPhaseLimit = 8;
+
+enum class PhaseSource : uint8_t {
+  kNone = 0,
+  kThread = 1,  // the thread that launched it (PyTorch's autograd thread is backward)
+  kRange = 2,   // an NVTX range of a framework that is known by name
+  kHook = 3,    // the Python hook's mark
+  kFileIo = 4,  // files of a class that tells (checkpoint, data)
+  kKernel = 5,  // a kernel's name (an optimizer's)
+};
+
+// How a range came about.
+enum class RangeForm : uint16_t { kPushPop = 0, kStartEnd = 1, kHook = 2 };
+
+enum class FileOperation : uint16_t { kRead = 1, kWrite = 2, kSync = 3, kOpen = 4 };
+
+// What the name of a kernel says at first sight; the analysis may know better.
+enum class GpuKernelClass : uint16_t { kOther = 0, kNccl = 1 };
 
 // Flags of a record (EventRecord::flags) and of an in-flight slot.
 enum EventFlags : uint16_t {
@@ -270,11 +305,13 @@ struct GpuCopyPayload {
 };
 struct RangePayload {
   uint32_t name;    // interned
-  uint32_t domain;  // interned
-  uint64_t value;   // the range's payload
-  uint8_t phase;    // 0 unknown, else a Phase of docs/design.md
+  uint32_t domain;  // interned; 0 = the default domain
+  uint64_t value;   // the range's payload: NCCL's domain, bytes; the hook, what docs/design.md says
+  uint8_t phase;    // Phase
   uint8_t phase_source;
-  uint8_t reserved[6];
+  uint8_t depth;  // ranges of this thread that were open around it, at most 255
+  uint8_t reserved;
+  uint32_t detail;  // NCCL's domain: communicator hash, low 32 bits, where the release says it; else 0
 };
 struct FileIoPayload {
   uint64_t bytes;
@@ -284,9 +321,9 @@ struct FileIoPayload {
   uint8_t reserved[7];
 };
 struct HostSamplePayload {
-  uint64_t cpu_ns;
-  uint64_t resident_bytes;
-  uint64_t reserved;
+  uint64_t cpu_ns;          // of the process, user and system, since its start
+  uint64_t resident_bytes;  // at the time of the sample
+  uint64_t major_faults;    // since the process's start
 };
 
 // ---------------------------------------------------------------------------------------------------------------

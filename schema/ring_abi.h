@@ -13,10 +13,13 @@
 //   | NameBytes        | their bytes
 //   | Comms            | CommEntry[]: one per communicator and rank that this process ever had
 //   | Losses           | uint64_t[]: process-wide loss counters, by LossReason
+//   | Cupti            | CuptiInfo: the state of the GPU source (1.1)
+//   | Streams          | StreamEntry[]: CUDA's stream handles and CUPTI's stream numbers (1.1)
 //   | Lanes            | LaneHeader[]: one per lane
 //   | Slots            | InFlightSlot[]: what is under way; lane i owns [first_slot, first_slot + slot_count)
 //   | Totals           | TotalCell[]: counters that never age; lane i owns [i * cells, (i + 1) * cells)
 //   | Records          | EventRecord[]: lane i owns [first_record, first_record + record_count)
+//   | GpuBuffers       | buffers that CUPTI fills in place: what it had written survives the process (1.1)
 //   +------------------+ RingHeader::file_bytes
 //
 // Who owns what: a LANE belongs to one thread at a time, which alone writes its header, its totals and its records,
@@ -64,7 +67,7 @@ namespace rankscope::schema {
 inline constexpr uint64_t kRingMagic = ~0x01474e4952534b52ull;
 inline constexpr uint32_t kByteOrderMark = 0x01020304u;
 inline constexpr uint16_t kRingMajor = 1;
-inline constexpr uint16_t kRingMinor = 0;
+inline constexpr uint16_t kRingMinor = 1;
 
 enum class Section : uint32_t {
   kNone = 0,
@@ -78,6 +81,9 @@ enum class Section : uint32_t {
   kSlots = 8,
   kTotals = 9,
   kRecords = 10,
+  kCupti = 11,
+  kStreams = 12,
+  kGpuBuffers = 13,
 };
 inline constexpr int kSectionLimit = 32;
 
@@ -120,11 +126,22 @@ struct RingHeader {
   uint32_t pair_cost_ps;     // a start-stop pair as measured when the ring was made, in picoseconds; 0 = not measured
   uint32_t record_kinds_lo;  // bit k: events of kind k (0..31) are written as records
   uint32_t record_kinds_hi;  // bit k: kind 32 + k
-  uint64_t reserved[18];
+  uint32_t doors;            // Door bits: the ways by which rankscope entered this process (1.1)
+  uint32_t reserved0;
+  uint64_t reserved[17];
   SectionEntry sections[kSectionLimit];
 };
 static_assert(offsetof(RingHeader, sections) == 256 && sizeof(RingHeader) == 256 + 24 * kSectionLimit);
 inline constexpr uint64_t kHeaderRegionBytes = 4096;
+
+// The ways into a process.
+enum Door : uint32_t {
+  kDoorPlugin = 1 << 0,   // NCCL loaded the profiler plugin
+  kDoorCuda = 1 << 1,     // the CUDA driver called InitializeInjection
+  kDoorNvtx = 1 << 2,     // an NVTX header called InitializeInjectionNvtx2
+  kDoorPreload = 1 << 3,  // LD_PRELOAD
+  kDoorHook = 1 << 4,     // the Python hook
+};
 
 // Where the process's rank came from, worst to best.
 enum class RankSource : uint32_t {
@@ -251,8 +268,86 @@ enum class LossReason : uint32_t {
   kMissingStop = 16,     // a new start found the old event of its kind still open
   kForeignProxy = 17,    // not a loss: network operations run here for another process (PXN)
   kInternal = 18,
+  kCuptiDropped = 19,        // records that CUPTI says it dropped
+  kCuptiNoTimestamp = 20,    // records with begin and end 0
+  kCuptiBadTimestamp = 21,   // end before begin, or an hour long
+  kCuptiForeignClock = 22,   // times of another client's clock
+  kCuptiIncomplete = 23,     // an end of 0: delivered by a forced flush while it ran
+  kCuptiUnparsedBytes = 24,  // bytes of buffers behind a record that can't be stepped over
+  kCuptiUnknownKind = 25,    // such records
+  kCuptiUnknownBuffer = 26,  // buffers that were not ours
+  kCuptiNoBuffer = 27,       // requests for a buffer that could not be met
+  kRangeUnbalanced = 28,     // pops without a push, ends without a start
+  kRangeTooDeep = 29,        // pushes beyond what is kept of a thread's stack
+  kRangeTableFull = 30,      // started ranges beyond what is kept open
+  kCallSiteTableFull = 31,   // call stacks beyond what is kept
 };
 inline constexpr int kLossReasonLimit = 64;
+
+// ---------------------------------------------------------------------------------------------------------------
+// The GPU source (cupti/). One entry, written by the thread that arms CUPTI and then by rankscope's own flush thread;
+// counters with relaxed atomic adds. All zero = the source was never there.
+enum class CuptiState : uint32_t {
+  kNone = 0,       // no door that leads to CUPTI was used
+  kArmed = 1,      // records come
+  kYielded = 2,    // another client has CUPTI at present
+  kRefused = 3,    // another client had it when we came
+  kFailed = 4,     // `result` of `failing_call`
+  kDisarmed = 5,   // given up by ourselves: too many bad times
+  kOff = 6,        // RANKSCOPE_CUPTI=0
+  kNoLibrary = 7,  // no libcupti was found
+};
+enum class CuptiClock : uint32_t {
+  kNone = 0,
+  kOurs = 1,      // CUPTI stamps with our clock (timestamp callback)
+  kRealtime = 2,  // CLOCK_REALTIME, converted by the clock pairs
+};
+enum class GpuBufferState : uint32_t { kFree = 0, kLent = 1, kReturned = 2 };
+
+inline constexpr int kCuptiKindLimit = 64;  // CUPTI's activity kinds that are of interest are below this
+inline constexpr int kGpuBufferLimit = 64;
+struct CuptiInfo {
+  uint32_t state;           // CuptiState
+  uint32_t api_version;     // as cuptiGetVersion gives it: 130001 is 13.0 Update 1, below 100000 an older counting
+  int32_t result;           // CUPTI's code of the call that failed
+  uint32_t clock;           // CuptiClock
+  uint64_t clock_error_ns;  // largest window in which our clock and CUPTI's were read together
+  uint64_t enabled_kinds;   // bit k: activity kind k is on
+  uint64_t missing_calls;   // bit k: entry point k of cupti/cupti_calls.h isn't in the library
+  uint64_t armed_ticks;     // when; 0 = never
+  uint64_t arm_cost_ns;     // what it cost the thread that did it
+  uint64_t records;         // taken over into the ring
+  uint64_t buffers_lent;    // ever
+  uint64_t buffers_returned;
+  uint64_t flushes;
+  uint64_t blind_since_ticks;  // 0 = not blind at present
+  uint64_t blind_ns;           // in all, without the present time
+  uint32_t resumes;
+  uint32_t buffer_bytes;  // of one buffer
+  uint32_t buffer_count;
+  uint32_t reserved0;
+  uint64_t device_buffer_bytes;  // attributes as read back; 0 = could not be asked
+  uint64_t device_buffer_limit;
+  uint64_t device_buffer_preallocated;
+  uint32_t per_thread_buffers;  // 1 + value
+  uint32_t reserved1;
+  uint64_t reserved2[8];
+  uint16_t stride[kCuptiKindLimit];        // bytes of a record of kind k in this library; 0 = not known
+  uint32_t buffer_state[kGpuBufferLimit];  // GpuBufferState of the buffers that lie in the ring
+  char library[256];                       // path, NUL-terminated, as each of these
+  char holder[64];                         // who else has CUPTI, where that is known
+  char failing_call[64];
+};
+static_assert(sizeof(CuptiInfo) == 216 + 128 + 256 + 384);
+
+// A stream as NCCL names it (its address) and as CUPTI does.
+struct StreamEntry {
+  uint64_t commit;  // 0 = not yet usable; 1 + index else
+  uint64_t handle;
+  uint32_t stream_id;
+  uint32_t context_id;
+};
+static_assert(sizeof(StreamEntry) == 24);
 
 struct LaneTenant {
   uint64_t first_record;  // index of the first record that is this thread's

@@ -96,6 +96,8 @@ void RingFile::SetClock(int64_t epoch_minus_monotonic_ns) {
   }
   ReadComms();
   ReadSlots();
+  ReadCupti();
+  ReadStreams();
   for (const LaneWindow& lane : lanes_) {
     schema::EventRecord record;
     for (uint64_t i = lane.last; i > lane.first; --i) {
@@ -132,6 +134,7 @@ void RingFile::ReadIdentity() {
   info_.nccl_api_version = id.nccl_api_version;
   info_.event_mask = header.event_mask;
   info_.record_kinds = uint64_t{header.record_kinds_hi} << 32 | header.record_kinds_lo;
+  info_.doors = header.doors;
   info_.pair_cost_ns = header.pair_cost_ps / 1000.0;
   info_.closed = header.state == static_cast<uint32_t>(schema::RingState::kClosed);
   const uint64_t started = ProcessStartTicks(id.pid);
@@ -312,6 +315,46 @@ void RingFile::ReadSlots() {
     info.children_stopped = slot.children_stopped;
     info.thread_id = slot.thread_id;
     info_.in_flight.push_back(info);
+  }
+}
+
+void RingFile::ReadCupti() {
+  const auto cupti = layout_.Entry<schema::CuptiInfo>(Section::kCupti, 0);
+  CuptiSourceInfo& info = info_.cupti;
+  info.state = cupti.state;
+  info.api_version = cupti.api_version;
+  info.result = cupti.result;
+  info.clock = cupti.clock;
+  info.clock_error_ns = cupti.clock_error_ns;
+  info.enabled_kinds = cupti.enabled_kinds;
+  info.missing_calls = cupti.missing_calls;
+  info.armed_ns = clock_.ToEpochNs(cupti.armed_ticks);
+  info.arm_cost_ns = cupti.arm_cost_ns;
+  info.records = cupti.records;
+  info.buffers_lent = cupti.buffers_lent;
+  info.buffers_returned = cupti.buffers_returned;
+  info.flushes = cupti.flushes;
+  info.blind_since_ns = clock_.ToEpochNs(cupti.blind_since_ticks);
+  info.blind_ns = cupti.blind_ns;
+  info.resumes = cupti.resumes;
+  info.buffer_bytes = cupti.buffer_bytes;
+  info.buffer_count = cupti.buffer_count;
+  info.device_buffer_bytes = cupti.device_buffer_bytes;
+  info.device_buffer_limit = cupti.device_buffer_limit;
+  info.device_buffer_preallocated = cupti.device_buffer_preallocated;
+  info.per_thread_buffers = cupti.per_thread_buffers;
+  if (cupti.state != 0) info.strides.assign(std::begin(cupti.stride), std::end(cupti.stride));
+  info.library = Field(cupti.library);
+  info.holder = Field(cupti.holder);
+  info.failing_call = Field(cupti.failing_call);
+}
+
+void RingFile::ReadStreams() {
+  constexpr uint64_t kMostStreams = 1 << 16;
+  const uint64_t count = std::min(layout_.Count(Section::kStreams), kMostStreams);
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto entry = layout_.Entry<schema::StreamEntry>(Section::kStreams, i);
+    if (entry.commit == i + 1) info_.streams.push_back({entry.handle, entry.stream_id, entry.context_id});
   }
 }
 

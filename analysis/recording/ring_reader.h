@@ -57,6 +57,8 @@ class RingFile {
   void ReadLanes();
   void ReadTotals();
   void ReadSlots();
+  void ReadCupti();
+  void ReadStreams();
   std::string NameOf(uint32_t id) const;
 
   std::unique_ptr<MappedFile> file_;

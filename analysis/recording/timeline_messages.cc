@@ -150,6 +150,71 @@ TotalInfo UnpackTotal(const tl::Total& table) {
   return total;
 }
 
+flatbuffers::Offset<tl::Cupti> PackCupti(Builder* builder, const CuptiSourceInfo& cupti) {
+  const auto library = builder->CreateString(cupti.library), holder = builder->CreateString(cupti.holder),
+             failing_call = builder->CreateString(cupti.failing_call);
+  const auto strides = builder->CreateVector(cupti.strides);
+  tl::CuptiBuilder out(*builder);
+  out.add_state(cupti.state);
+  out.add_api_version(cupti.api_version);
+  out.add_result(cupti.result);
+  out.add_clock(cupti.clock);
+  out.add_clock_error_ns(cupti.clock_error_ns);
+  out.add_enabled_kinds(cupti.enabled_kinds);
+  out.add_missing_calls(cupti.missing_calls);
+  out.add_armed_ns(Time(cupti.armed_ns));
+  out.add_arm_cost_ns(cupti.arm_cost_ns);
+  out.add_records(cupti.records);
+  out.add_buffers_lent(cupti.buffers_lent);
+  out.add_buffers_returned(cupti.buffers_returned);
+  out.add_flushes(cupti.flushes);
+  out.add_blind_since_ns(Time(cupti.blind_since_ns));
+  out.add_blind_ns(cupti.blind_ns);
+  out.add_resumes(cupti.resumes);
+  out.add_buffer_bytes(cupti.buffer_bytes);
+  out.add_buffer_count(cupti.buffer_count);
+  out.add_device_buffer_bytes(cupti.device_buffer_bytes);
+  out.add_device_buffer_limit(cupti.device_buffer_limit);
+  out.add_device_buffer_preallocated(cupti.device_buffer_preallocated);
+  out.add_per_thread_buffers(cupti.per_thread_buffers);
+  out.add_strides(strides);
+  out.add_library(library);
+  out.add_holder(holder);
+  out.add_failing_call(failing_call);
+  return out.Finish();
+}
+
+CuptiSourceInfo UnpackCupti(const tl::Cupti& table) {
+  CuptiSourceInfo cupti;
+  cupti.state = table.state();
+  cupti.api_version = table.api_version();
+  cupti.result = table.result();
+  cupti.clock = table.clock();
+  cupti.clock_error_ns = table.clock_error_ns();
+  cupti.enabled_kinds = table.enabled_kinds();
+  cupti.missing_calls = table.missing_calls();
+  cupti.armed_ns = Time(table.armed_ns());
+  cupti.arm_cost_ns = table.arm_cost_ns();
+  cupti.records = table.records();
+  cupti.buffers_lent = table.buffers_lent();
+  cupti.buffers_returned = table.buffers_returned();
+  cupti.flushes = table.flushes();
+  cupti.blind_since_ns = Time(table.blind_since_ns());
+  cupti.blind_ns = table.blind_ns();
+  cupti.resumes = table.resumes();
+  cupti.buffer_bytes = table.buffer_bytes();
+  cupti.buffer_count = table.buffer_count();
+  cupti.device_buffer_bytes = table.device_buffer_bytes();
+  cupti.device_buffer_limit = table.device_buffer_limit();
+  cupti.device_buffer_preallocated = table.device_buffer_preallocated();
+  cupti.per_thread_buffers = table.per_thread_buffers();
+  if (const auto* strides = table.strides()) cupti.strides.assign(strides->begin(), strides->end());
+  cupti.library = Text(table.library());
+  cupti.holder = Text(table.holder());
+  cupti.failing_call = Text(table.failing_call());
+  return cupti;
+}
+
 template <typename In, typename Pack>
 auto PackAll(Builder* builder, const std::vector<In>& values, Pack pack) {
   std::vector<decltype(pack(builder, values[0]))> offsets;
@@ -186,6 +251,10 @@ flatbuffers::Offset<tl::RankInfo> PackRankInfo(Builder* builder, const RankInfo&
     return tl::CreateThread(*b, t.lane, t.thread_id, b->CreateString(t.name));
   });
   const auto names = builder->CreateVectorOfStrings(rank.names);
+  const auto streams = PackAll(builder, rank.streams, [](Builder* b, const StreamInfo& s) {
+    return tl::CreateStream(*b, s.handle, s.stream_id, s.context_id);
+  });
+  const auto cupti = rank.cupti.state == 0 ? flatbuffers::Offset<tl::Cupti>() : PackCupti(builder, rank.cupti);
   tl::RankInfoBuilder out(*builder);
   out.add_rank_index(rank.rank_index);
   out.add_rank(rank.rank);
@@ -230,6 +299,9 @@ flatbuffers::Offset<tl::RankInfo> PackRankInfo(Builder* builder, const RankInfo&
   out.add_threads(threads);
   out.add_names(names);
   out.add_last_event_ns(Time(rank.last_event_ns));
+  out.add_doors(rank.doors);
+  out.add_cupti(cupti);
+  out.add_streams(streams);
   return out.Finish();
 }
 
@@ -282,6 +354,11 @@ RankInfo UnpackRankInfo(const tl::RankInfo& table) {
     return ThreadInfo{t.lane(), t.thread_id(), Text(t.name())};
   });
   UnpackAll(table.names(), &rank.names, [](const flatbuffers::String& s) { return Text(&s); });
+  rank.doors = table.doors();
+  if (table.cupti() != nullptr) rank.cupti = UnpackCupti(*table.cupti());
+  UnpackAll(table.streams(), &rank.streams, [](const tl::Stream& s) {
+    return StreamInfo{s.handle(), s.stream_id(), s.context_id()};
+  });
   return rank;
 }
 
