@@ -30,7 +30,7 @@ void DescribeSession(int api_version, const EventChoice& choice) {
     schema::RingHeader* header = g_session.header;
     StoreRelaxed(header->event_mask, choice.mask);
     recorder::NoteRecordKinds(choice.record_kinds);
-    recorder::NoteDoor(schema::kDoorPlugin);
+    recorder::RememberDoor(schema::kDoorPlugin);
     StoreRelaxed(g_session.identity->nccl_api_version, api_version);
     WarnAboutEvents(api_version, g_session.config.nccl_events);
   }
@@ -45,6 +45,7 @@ int OpenCommunicator(int api_version, void** context, int* activation_mask, cons
   if (context == nullptr) return 0;
   *context = IgnoredContext();
   if (!recorder::Start()) return 0;
+  if (recorder::StartOtherSources != nullptr) recorder::StartOtherSources();
   const EventChoice choice = ChooseEvents(api_version, g_session.config.nccl_events);
   DescribeSession(api_version, choice);
   recorder::RefreshIdentity();

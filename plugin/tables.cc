@@ -12,6 +12,7 @@
 #include "plugin/nccl_profiler_abi.h"
 #include "plugin/operation_start.h"
 #include "recorder/config.h"
+#include "recorder/streams.h"
 
 namespace rankscope::plugin {
 
@@ -204,6 +205,7 @@ Handle StartHostEvent(Lane* lane, void* context, const typename abi::Abi<V>::Des
       start.kind = EventKind::kKernelLaunch;
       start.comm = comm != nullptr ? comm->slot : schema::kCommUnknown;
       start.detail[0] = Number(d.kernel_launch.stream);
+      recorder::NoteStream(start.detail[0]);
       return StartEvent(lane, start);
     }
   }

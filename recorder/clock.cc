@@ -2,12 +2,15 @@
 #include "recorder/clock.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#include "recorder/config.h"
 
 namespace rankscope::recorder {
 
@@ -72,6 +75,25 @@ ClockDescription DescribeClock(bool force_monotonic) {
   g_use_monotonic_clock = source == schema::TickSource::kMonotonicNs;
   return {source, g_use_monotonic_clock ? 1'000'000'000u : EstimateTicksPerSecond()};
 }
+
+namespace {
+pthread_mutex_t g_clock_lock = PTHREAD_MUTEX_INITIALIZER;
+ClockDescription g_clock;     // under g_clock_lock
+bool g_clock_chosen = false;  // under g_clock_lock
+}  // namespace
+
+ClockDescription ProcessClock() {
+  pthread_mutex_lock(&g_clock_lock);
+  if (!g_clock_chosen) {
+    g_clock = DescribeClock(ReadsMonotonicClock());
+    g_clock_chosen = true;
+  }
+  const ClockDescription clock = g_clock;
+  pthread_mutex_unlock(&g_clock_lock);
+  return clock;
+}
+
+void ForgetClockLock() { g_clock_lock = PTHREAD_MUTEX_INITIALIZER; }
 
 schema::ClockPair TakeClockPair() {
   constexpr int kTries = 5;

@@ -60,6 +60,11 @@ inline uint64_t ReadTicks() {
 // kernel has proved that the CPUs agree); RANKSCOPE_CLOCK=monotonic forces CLOCK_MONOTONIC.
 ClockDescription DescribeClock(bool force_monotonic);
 
+// The process's clock, described once: RANKSCOPE_CLOCK is read, then DescribeClock. Any thread; not on the hot path.
+ClockDescription ProcessClock();
+// In a forked child: another thread may have held its lock.
+void ForgetClockLock();
+
 // Takes a triple of readings now: up to five tries, the narrowest window wins.
 schema::ClockPair TakeClockPair();
 

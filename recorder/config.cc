@@ -78,6 +78,11 @@ const char* SettingValue(const char* name) {
   return nullptr;
 }
 
+bool ReadsMonotonicClock() {
+  const char* value = SettingValue("CLOCK");
+  return value != nullptr && strcmp(value, "monotonic") == 0;
+}
+
 bool ParseBytes(const char* text, uint64_t* bytes) {
   if (text[0] < '0' || text[0] > '9') return false;
   char* end = nullptr;
@@ -176,11 +181,8 @@ Config ReadConfig() {
       LogWarning("RANKSCOPE_MODE=%.40s is not known to this release; flight is taken", value);
   }
   if (const char* value = SettingValue("CLOCK")) {
-    if (strcmp(value, "monotonic") == 0) {
-      config.force_monotonic_clock = true;
-    } else if (strcmp(value, "auto") != 0) {
+    if (strcmp(value, "monotonic") != 0 && strcmp(value, "auto") != 0)
       LogWarning("RANKSCOPE_CLOCK=%.40s is none of auto, monotonic; auto is taken", value);
-    }
   }
   return config;
 }

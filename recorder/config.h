@@ -28,6 +28,12 @@ inline constexpr Setting kSettings[] = {
     {"NCCL_EVENTS", "default",
      "NCCL events to record, by name, comma separated: default, all, group, coll, p2p, api, "
      "launch, proxyop, proxystep, proxyctrl, kernelch, netplugin, ce, kernelphase; -name takes one away"},
+    {"CUPTI", "1", "0 = never touch CUPTI; 1 = GPU records while nobody else has CUPTI; exclusive = keep others out"},
+    {"GPU_EVENTS", "default",
+     "GPU records to ask for, comma separated: default, none, kernel, memcpy, memset, sync, memory, graph, overhead; "
+     "graphnodes = every kernel of a CUDA graph; -name takes one away"},
+    {"CUPTI_LIB", "(found)", "libcupti to open where none is in the process"},
+    {"CUPTI_RESUME_S", "600", "seconds to stay away from CUPTI after another client took it"},
     {"MODE", "flight", "flight = keep the newest events; the only mode of this release"},
     {"CLOCK", "auto", "auto or monotonic"},
     {"LOG", "warning", "off, warning, info: what goes to stderr"},
@@ -59,7 +65,6 @@ inline constexpr size_t kNameLimit = 128;
 
 struct Config {
   bool disabled = false;
-  bool force_monotonic_clock = false;
   LogLevel log_level = LogLevel::kWarning;
   uint32_t nccl_events = kEventsDefault;
   uint64_t ring_bytes = 32ull << 20;
@@ -73,6 +78,9 @@ const char* SettingValue(const char* name);
 
 // Reads all settings. A value that can't be used is named in one sentence and its default is taken.
 Config ReadConfig();
+
+// True where RANKSCOPE_CLOCK asks for CLOCK_MONOTONIC.
+bool ReadsMonotonicClock();
 
 // The parts of ReadConfig that tests reach on their own.
 bool ParseBytes(const char* text, uint64_t* bytes);

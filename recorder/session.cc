@@ -24,6 +24,7 @@ pthread_mutex_t g_start_lock = PTHREAD_MUTEX_INITIALIZER;
 enum class Outcome : uint32_t { kNotTried, kRecording, kOff };
 Outcome g_outcome = Outcome::kNotTried;  // under g_start_lock
 bool g_fork_handlers_installed = false;  // under g_start_lock
+uint32_t g_doors = 0;                    // schema::Door
 
 // In the child: forget the ring (it is the parent's), the lanes, and the lock that another thread may have held.
 void AfterForkInChild() {
@@ -32,6 +33,7 @@ void AfterForkInChild() {
   ForgetLanes();
   g_outcome = Outcome::kNotTried;
   g_start_lock = PTHREAD_MUTEX_INITIALIZER;
+  ForgetClockLock();
 }
 
 template <typename T>
@@ -119,7 +121,7 @@ bool StartLocked() {
     }
     g_fork_handlers_installed = true;
   }
-  const ClockDescription clock = DescribeClock(config.force_monotonic_clock);
+  const ClockDescription clock = ProcessClock();
   static schema::ProcessIdentity identity;
   memset(&identity, 0, sizeof(identity));
   DescribeProcess(&identity);
@@ -152,11 +154,17 @@ bool StartLocked() {
   StoreRelaxed(g_session.header->state, static_cast<uint32_t>(schema::RingState::kRecording));
   StoreRelease(g_session.header->magic, schema::kRingMagic);
   StoreRelease(g_session.active, 1u);
+  OrShared(g_session.header->doors, LoadRelaxed(g_doors));
   LogInfo("recording to %s (%llu KiB)", ring.path, static_cast<unsigned long long>(ring.geometry.file_bytes >> 10));
   return true;
 }
 
 }  // namespace
+
+void RememberDoor(schema::Door door) {
+  OrShared(g_doors, static_cast<uint32_t>(door));
+  if (Active()) OrShared(g_session.header->doors, static_cast<uint32_t>(door));
+}
 
 bool Start() {
   if (Active()) return true;

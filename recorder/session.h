@@ -55,10 +55,12 @@ inline bool Active() { return LoadAcquire(g_session.active) != 0; }
 // Starts the recorder if it isn't running; true if it records. Any thread; says once on stderr why it doesn't.
 bool Start();
 
-// Notes the way by which rankscope came into the process. Any thread, after Start.
-inline void NoteDoor(schema::Door door) {
-  if (g_session.header != nullptr) OrShared(g_session.header->doors, static_cast<uint32_t>(door));
-}
+// Notes the way by which rankscope came into the process: in the ring that is there, or in the one that will be.
+void RememberDoor(schema::Door door);
+
+// Called with a communicator: the sources that may have come too early, or not at all, have a look. Weak: tests link
+// a part.
+void StartOtherSources() __attribute__((weak));
 
 // Notes kinds of events that this process writes as records; bit k is kind k.
 inline void NoteRecordKinds(uint64_t kinds) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""librankscope.so exports exactly NCCL's seven tables, needs exactly the C library, and can neither be unmapped nor surprise a loader.
+"""librankscope.so exports exactly its doors, needs exactly the C library, and can neither be unmapped nor surprise a loader.
 
   check_library.py LIBRARY          (binutils' nm and readelf; Python's standard library)
 """
@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-EXPORTS = {f"ncclProfiler_v{v}" for v in range(1, 8)}
+EXPORTS = {f"ncclProfiler_v{v}" for v in range(1, 8)} | {"InitializeInjection"}
 # ld-linux is named where thread-local storage or its canary is taken from it (some distributions' linkers do so).
 NEEDED = {"libc.so.6"}
 ALLOWED_TOO = re.compile(r"ld-linux-.*\.so\.\d+$")

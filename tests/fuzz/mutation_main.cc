@@ -1,12 +1,34 @@
 // Runs a fuzz target where there is no libFuzzer: mutations of its seed, the same ones each time.
 //   fuzz_ring [ROUNDS]          mutations; with libFuzzer's own main this file is left out
+//   fuzz_ring FILE...           those inputs, as libFuzzer's main does
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <random>
+#include <string>
 
 #include "tests/fuzz/fuzz_target.h"
 
+namespace {
+
+int RunFiles(int count, char** files) {
+  for (int i = 0; i < count; ++i) {
+    std::ifstream in(files[i], std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    if (!in || bytes.empty()) {
+      std::fprintf(stderr, "%s can't be read\n", files[i]);
+      return 1;
+    }
+    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  }
+  return 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  if (argc > 1 && std::atoi(argv[1]) == 0) return RunFiles(argc - 1, argv + 1);
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 3000;
   const std::vector<uint8_t> seed = FuzzSeed();
   for (int round = 0; round < rounds; ++round) {
