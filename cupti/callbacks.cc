@@ -58,6 +58,8 @@ void CompleteBuffer(void*, uint32_t, uint8_t* buffer, size_t bytes, size_t valid
   const int saved_errno = errno;
   AddShared(g_source.completions, 1u);
   if (buffer == nullptr || buffer == g_source.pool.sacrificial() || LoadAcquire(g_source.dead) != 0) {
+    if (buffer != nullptr && LoadAcquire(g_source.dead) == 0)
+      CountLoss(schema::LossReason::kCuptiUnparsedBytes, valid_bytes);
     errno = saved_errno;
     return;
   }
