@@ -54,6 +54,7 @@ uint8_t* BufferPool::Take() {
 
 int BufferPool::IndexOf(const uint8_t* buffer) const {
   const uint64_t out = LoadAcquire(out_);
+  const bool ring_is_there = (LoadAcquire(there_) & 1) != 0;
   const auto at = reinterpret_cast<uintptr_t>(buffer);
   const auto in = [&](const uint8_t* base, uint64_t count) {
     const auto first = reinterpret_cast<uintptr_t>(base);
@@ -61,7 +62,7 @@ int BufferPool::IndexOf(const uint8_t* buffer) const {
       return -1;
     return static_cast<int>((at - first) / kBufferBytes);
   };
-  int index = in(ring_, ring_count_);
+  int index = ring_is_there ? in(ring_, ring_count_) : -1;
   if (index < 0) {
     index = in(anonymous_, kBufferLimit - kRingBuffers);
     if (index >= 0) index += kRingBuffers;
