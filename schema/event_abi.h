@@ -43,7 +43,7 @@ enum class EventKind : uint16_t {
   kGpuMemcpy = 33,      // aux = 1 if asynchronous | copies folded into it << 1           GpuCopyPayload
   kGpuMemset = 34,      // aux = 1 if asynchronous; kinds: the destination's              GpuCopyPayload
   kGpuSync = 35,        // the host waits; aux = CUPTI's synchronisation type             GpuKernelPayload
-  kGpuMemory = 36,      // instant; aux = CUPTI's memory operation (1 taken, 2 released)  GpuCopyPayload
+  kGpuMemory = 36,      // instant; aux = CUPTI's operation (1 taken, 2 released), op_id = address  GpuCopyPayload
   kGpuGraph = 37,       // one launch of a CUDA graph, as a whole                         GpuKernelPayload
   kCudaApi = 38,        // a runtime or driver call on the host; aux = its number         GpuKernelPayload
   kGpuOverhead = 39,    // CUPTI's own cost; aux = CUPTI's overhead kind                  GpuKernelPayload

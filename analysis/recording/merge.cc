@@ -96,7 +96,50 @@ class MergedStream : public EventStream {
   absl::Status status_;
 };
 
+class SortingSource : public EventSource {
+ public:
+  SortingSource(std::unique_ptr<EventSource> source, size_t window) : source_(std::move(source)), window_(window) {}
+
+  size_t Read(absl::Span<Event> out) override {
+    size_t written = 0;
+    while (written < out.size()) {
+      if (!ended_ && held_.size() < window_) {
+        Fill();
+        continue;
+      }
+      if (held_.empty()) break;
+      std::pop_heap(held_.begin(), held_.end(), Later);
+      out[written++] = held_.back();
+      held_.pop_back();
+    }
+    return written;
+  }
+  absl::Status status() const override { return source_->status(); }
+
+ private:
+  static bool Later(const Event& a, const Event& b) { return a.end_ns > b.end_ns; }
+
+  void Fill() {
+    const size_t got = source_->Read(absl::MakeSpan(block_));
+    if (got == 0) ended_ = true;
+    for (size_t i = 0; i < got; ++i) {
+      held_.push_back(block_[i]);
+      std::push_heap(held_.begin(), held_.end(), Later);
+    }
+  }
+
+  std::unique_ptr<EventSource> source_;
+  const size_t window_;
+  std::vector<Event> held_;
+  std::vector<Event> block_ = std::vector<Event>(kBlockEvents);
+  bool ended_ = false;
+};
+
 }  // namespace
+
+std::unique_ptr<EventSource> SortWithin(std::unique_ptr<EventSource> source, size_t window) {
+  return std::make_unique<SortingSource>(std::move(source), window);
+}
 
 std::unique_ptr<EventStream> MergeSources(std::vector<std::unique_ptr<EventSource>> sources) {
   return std::make_unique<MergedStream>(std::move(sources));

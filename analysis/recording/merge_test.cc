@@ -79,6 +79,22 @@ TEST(MergeTest, ASourceThatStepsBackKeepsItsOwnOrder) {
   EXPECT_EQ(order, expected);
 }
 
+TEST(MergeTest, SortWithinPutsRightWhatIsLateByLessThanItsWindow) {
+  std::mt19937 random(7);
+  std::vector<Event> events;
+  for (uint32_t i = 0; i < 5000; ++i) events.push_back(At(i, 0, i));
+  // Blocks of 100 in any order of two neighbours: nothing is more than 200 places off.
+  for (size_t block = 0; block + 200 <= events.size(); block += 200)
+    std::shuffle(events.begin() + static_cast<std::ptrdiff_t>(block),
+                 events.begin() + static_cast<std::ptrdiff_t>(block + 200), random);
+  std::vector<std::unique_ptr<EventSource>> sources;
+  sources.push_back(SortWithin(std::make_unique<VectorSource>(events, 33), 256));
+  const std::unique_ptr<EventStream> stream = MergeSources(std::move(sources));
+  const std::vector<Event> sorted = ReadAll(stream.get(), 77);
+  ASSERT_EQ(sorted.size(), events.size());
+  for (uint32_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i].op_id, i);
+}
+
 TEST(MergeTest, NoSourcesAreAnEmptyStream) {
   const std::unique_ptr<EventStream> stream = MergeSources({});
   EXPECT_TRUE(ReadAll(stream.get(), 10).empty());

@@ -26,6 +26,8 @@ constexpr Known kKnown[] = {
     {Section::kSlots, "in-flight slots", sizeof(schema::InFlightSlot), true},
     {Section::kTotals, "totals", sizeof(schema::TotalCell), true},
     {Section::kRecords, "records", sizeof(schema::EventRecord), true},
+    {Section::kCupti, "the GPU source", sizeof(schema::CuptiInfo), false},  // 1.1
+    {Section::kStreams, "streams", sizeof(schema::StreamEntry), false},     // 1.1
 };
 
 const Known* FindKnown(uint32_t id) {

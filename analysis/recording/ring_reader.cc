@@ -236,6 +236,8 @@ void RingFile::ReadLanes() {
         info_.torn_records++;
       } else if (kind < schema::kEventKindLimit) {
         kinds[static_cast<size_t>(kind)].read++;
+        window.has_gpu_records |= kind >= static_cast<int>(schema::EventKind::kGpuKernel) &&
+                                  kind < static_cast<int>(schema::EventKind::kRange);
       }
     }
     lanes_.push_back(window);

@@ -27,6 +27,7 @@ struct LaneWindow {
   uint64_t entry_bytes = 0;
   uint64_t count = 0;  // entries, a power of two
   uint64_t first = 0, last = 0;
+  bool has_gpu_records = false;  // kinds 32 to 47: out of order
 };
 
 class RingFile {

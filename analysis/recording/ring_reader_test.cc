@@ -181,7 +181,8 @@ TEST_F(RingReaderTest, RefusesWithASentence) {
 
   builder.header().major = 2;
   WriteBytes(builder.Bytes());
-  EXPECT_THAT(Refusal(), HasSubstr("is a ring of format 2.0, this program reads 1.x"));
+  EXPECT_THAT(Refusal(),
+              HasSubstr("is a ring of format 2." + std::to_string(schema::kRingMinor) + ", this program reads 1.x"));
   builder.header().major = 1;
   builder.header().magic = 0;
   WriteBytes(builder.Bytes());

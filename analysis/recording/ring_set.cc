@@ -19,6 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Records of CUPTI come when their buffer is full or flushed: a second's worth at 10,000 kernels a second, and some
+// room.
+constexpr size_t kGpuWindow = 1 << 14;
+constexpr KindMask kGpuKinds = ((KindMask{1} << 48) - 1) & ~((KindMask{1} << 32) - 1);
+
 // One lane's records as events.
 class LaneSource : public EventSource {
  public:
@@ -83,8 +88,11 @@ class RingRecording : public Recording {
   std::unique_ptr<EventStream> Events(KindMask kinds) const override {
     std::vector<std::unique_ptr<EventSource>> sources;
     for (const auto& ring : rings_) {
-      for (const LaneWindow& lane : ring->lanes())
-        sources.push_back(std::make_unique<LaneSource>(ring.get(), lane, kinds));
+      for (const LaneWindow& lane : ring->lanes()) {
+        std::unique_ptr<EventSource> source = std::make_unique<LaneSource>(ring.get(), lane, kinds);
+        if (lane.has_gpu_records && (kinds & kGpuKinds) != 0) source = SortWithin(std::move(source), kGpuWindow);
+        sources.push_back(std::move(source));
+      }
     }
     return MergeSources(std::move(sources));
   }

@@ -160,6 +160,66 @@ TEST_F(TimelineTest, RanksComeBackWithAllThatTheRingsSaid) {
   EXPECT_EQ(timeline->clocks()[0].bound_ns, 0) << "one host: exact";
 }
 
+TEST_F(TimelineTest, TheGpuSourceComesThroughAndItsRecordsAreInOrder) {
+  RingBuilder builder(2, 1024);
+  builder.SetRank(0, 1);
+  schema::CuptiInfo cupti{};
+  cupti.state = static_cast<uint32_t>(schema::CuptiState::kYielded);
+  cupti.api_version = 130001;
+  cupti.result = 39;
+  cupti.clock = static_cast<uint32_t>(schema::CuptiClock::kOurs);
+  cupti.enabled_kinds = 1 << 10;
+  cupti.armed_ticks = 5'000'000;
+  cupti.blind_ns = 77;
+  cupti.stride[10] = 216;
+  std::snprintf(cupti.library, sizeof(cupti.library), "/x/libcupti.so.13");
+  std::snprintf(cupti.holder, sizeof(cupti.holder), "somebody");
+  builder.SetCupti(cupti).AddStream(0x7000, 13, 1).AddStream(0x8000, 14);
+  builder.header().doors = schema::kDoorCuda | schema::kDoorPlugin;
+  for (uint64_t i = 0; i < 300; ++i) {
+    schema::EventRecord record{};
+    record.kind = static_cast<uint16_t>(EventKind::kGpuKernel);
+    record.begin_ticks = 1'000'000 + (i ^ 7) * 100;  // within each eight in reverse
+    record.end_ticks = record.begin_ticks + 50;
+    record.payload.kernel.correlation = static_cast<uint32_t>(i ^ 7);
+    builder.Append(0, record);
+    builder.Append(1, CollRecord(1'000'000 + i * 100, 1'000'020 + i * 100, 0, Function::kAllReduce,
+                                 static_cast<uint32_t>(i), 8));
+  }
+  ASSERT_TRUE(builder.Write(dir_ + "/rings/gpu.ring"));
+  const absl::StatusOr<std::unique_ptr<Recording>> rings = OpenRecording({dir_ + "/rings/gpu.ring"});
+  ASSERT_TRUE(rings.ok()) << rings.status();
+  ASSERT_TRUE(WriteTimeline(**rings, dir_ + "/gpu.rsc").ok());
+  const std::unique_ptr<Recording> timeline = Open(dir_ + "/gpu.rsc");
+  for (const Recording* recording : std::initializer_list<const Recording*>{rings->get(), timeline.get()}) {
+    ASSERT_NE(recording, nullptr);
+    const RankInfo& rank = recording->ranks()[0];
+    EXPECT_EQ(rank.doors, schema::kDoorCuda | schema::kDoorPlugin);
+    EXPECT_EQ(rank.cupti.state, cupti.state);
+    EXPECT_EQ(rank.cupti.api_version, 130001u);
+    EXPECT_EQ(rank.cupti.result, 39);
+    EXPECT_EQ(rank.cupti.armed_ns, static_cast<int64_t>(RingBuilder::kEpochNs) + 5'000'000);
+    EXPECT_EQ(rank.cupti.blind_ns, 77u);
+    ASSERT_EQ(rank.cupti.strides.size(), 64u);
+    EXPECT_EQ(rank.cupti.strides[10], 216);
+    EXPECT_EQ(rank.cupti.library, "/x/libcupti.so.13");
+    EXPECT_EQ(rank.cupti.holder, "somebody");
+    ASSERT_EQ(rank.streams.size(), 2u);
+    EXPECT_EQ(rank.streams[1].handle, 0x8000u);
+    EXPECT_EQ(rank.streams[1].stream_id, 14u);
+    const std::vector<Event> events = ReadAll(*recording);
+    ASSERT_EQ(events.size(), 600u);
+    EXPECT_TRUE(std::is_sorted(events.begin(), events.end(),
+                               [](const Event& a, const Event& b) { return a.end_ns < b.end_ns; }));
+    uint32_t next = 0;
+    for (const Event& event : events) {
+      if (event.kind == static_cast<uint16_t>(EventKind::kGpuKernel)) {
+        ASSERT_EQ(event.payload.kernel.correlation, next++);
+      }
+    }
+  }
+}
+
 TEST_F(TimelineTest, OnlyTheKindsThatWereAskedForAreDelivered) {
   const std::unique_ptr<Recording> rings = Rings(100);
   ASSERT_NE(rings, nullptr);

@@ -114,6 +114,16 @@ RingBuilder& RingBuilder::AddLoss(schema::LossReason reason, uint64_t count) {
   return *this;
 }
 
+RingBuilder& RingBuilder::SetCupti(const schema::CuptiInfo& info) {
+  cupti_ = {info};
+  return *this;
+}
+
+RingBuilder& RingBuilder::AddStream(uint64_t handle, uint32_t stream_id, uint32_t context_id) {
+  streams_.push_back({streams_.size() + 1, handle, stream_id, context_id});
+  return *this;
+}
+
 RingBuilder& RingBuilder::AddClockPair(uint64_t ticks, uint64_t monotonic_ns, uint64_t uncertainty_ns) {
   pairs_.push_back({pairs_.size() + 1, ticks, monotonic_ns, monotonic_ns + kEpochNs, uncertainty_ns, 0});
   header_.clock_pair_count = pairs_.size();
@@ -135,6 +145,8 @@ RingBuilder::Layout RingBuilder::Plan() const {
                   {static_cast<uint32_t>(Section::kSlots), sizeof(schema::InFlightSlot), 0, slots},
                   {static_cast<uint32_t>(Section::kTotals), sizeof(schema::TotalCell), 0, lanes * kCellsPerLane},
                   {static_cast<uint32_t>(Section::kRecords), sizeof(schema::EventRecord), 0, records},
+                  {static_cast<uint32_t>(Section::kCupti), sizeof(schema::CuptiInfo), 0, cupti_.size()},
+                  {static_cast<uint32_t>(Section::kStreams), sizeof(schema::StreamEntry), 0, streams_.size()},
               },
               schema::kHeaderRegionBytes};
   for (schema::SectionEntry& section : plan.sections) {
@@ -153,7 +165,8 @@ std::vector<uint8_t> RingBuilder::Bytes() const {
   std::vector<uint8_t> bytes(plan.file_bytes);
   schema::RingHeader header = header_;
   header.file_bytes = plan.file_bytes;
-  header.section_count = 10;
+  // Without a GPU source it is a ring of version 1.0.
+  header.section_count = cupti_.empty() && streams_.empty() ? 10 : 12;
   std::memcpy(header.sections, plan.sections, sizeof(plan.sections));
   std::memcpy(bytes.data(), &header, sizeof(header));
   const auto put = [&](Section id, uint64_t index, const void* data, size_t size) {
@@ -166,6 +179,8 @@ std::vector<uint8_t> RingBuilder::Bytes() const {
   put(Section::kNameBytes, 0, name_bytes_.data(), name_bytes_.size());
   put(Section::kComms, 0, comms_.data(), comms_.size() * sizeof(schema::CommEntry));
   put(Section::kLosses, 0, losses_.data(), losses_.size() * 8);
+  put(Section::kCupti, 0, cupti_.data(), cupti_.size() * sizeof(schema::CuptiInfo));
+  put(Section::kStreams, 0, streams_.data(), streams_.size() * sizeof(schema::StreamEntry));
   for (size_t i = 0; i < lanes_.size(); ++i) {
     const LaneState& lane = lanes_[i];
     put(Section::kLanes, i, &lane.header, sizeof(lane.header));

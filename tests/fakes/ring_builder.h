@@ -35,6 +35,8 @@ class RingBuilder {
   RingBuilder& AddSlot(uint32_t lane, schema::EventKind kind, uint8_t state, schema::InFlightSlot slot);
   RingBuilder& AddTotal(uint32_t lane, schema::Function func, uint32_t size_class, schema::TotalCell cell);
   RingBuilder& AddLoss(schema::LossReason reason, uint64_t count);
+  RingBuilder& SetCupti(const schema::CuptiInfo& info);
+  RingBuilder& AddStream(uint64_t handle, uint32_t stream_id, uint32_t context_id = 0);
   RingBuilder& AddClockPair(uint64_t ticks, uint64_t monotonic_ns, uint64_t uncertainty_ns = 50);
 
   std::vector<uint8_t> Bytes() const;
@@ -52,7 +54,7 @@ class RingBuilder {
     std::vector<schema::TotalCell> cells;
   };
   struct Layout {
-    schema::SectionEntry sections[10];
+    schema::SectionEntry sections[12];
     uint64_t file_bytes;
   };
   Layout Plan() const;
@@ -64,6 +66,8 @@ class RingBuilder {
   std::string name_bytes_;
   std::vector<schema::CommEntry> comms_;
   std::vector<uint64_t> losses_;
+  std::vector<schema::CuptiInfo> cupti_;  // none or one
+  std::vector<schema::StreamEntry> streams_;
   std::vector<LaneState> lanes_;
 };
 
