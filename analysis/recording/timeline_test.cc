@@ -176,7 +176,7 @@ TEST_F(TimelineTest, TheGpuSourceComesThroughAndItsRecordsAreInOrder) {
   std::snprintf(cupti.holder, sizeof(cupti.holder), "somebody");
   builder.SetCupti(cupti).AddStream(0x7000, 13, 1).AddStream(0x8000, 14);
   builder.header().doors = schema::kDoorCuda | schema::kDoorPlugin;
-  for (uint64_t i = 0; i < 300; ++i) {
+  for (uint64_t i = 0; i < 304; ++i) {
     schema::EventRecord record{};
     record.kind = static_cast<uint16_t>(EventKind::kGpuKernel);
     record.begin_ticks = 1'000'000 + (i ^ 7) * 100;  // within each eight in reverse
@@ -208,7 +208,7 @@ TEST_F(TimelineTest, TheGpuSourceComesThroughAndItsRecordsAreInOrder) {
     EXPECT_EQ(rank.streams[1].handle, 0x8000u);
     EXPECT_EQ(rank.streams[1].stream_id, 14u);
     const std::vector<Event> events = ReadAll(*recording);
-    ASSERT_EQ(events.size(), 600u);
+    ASSERT_EQ(events.size(), 608u);
     EXPECT_TRUE(std::is_sorted(events.begin(), events.end(),
                                [](const Event& a, const Event& b) { return a.end_ns < b.end_ns; }));
     uint32_t next = 0;
