@@ -22,9 +22,11 @@ constexpr uint64_t kLongestName = 1024;  // what the ring keeps of a name
 
 struct Entry {
   uint64_t address = 0;
-  uint64_t known = 0;  // id << 32 | class << 16 | 1; 0 = not yet
+  uint64_t known = 0;    // id << 32 | class << 16 | 1; 0 = not yet
+  uint32_t reading = 0;  // the last one that compared the bytes
 };
 Entry g_entries[kEntries];
+uint32_t g_readings = 0;
 
 uint32_t PositionOf(const char* name) {
   const auto address = reinterpret_cast<uint64_t>(name);
@@ -64,7 +66,9 @@ schema::GpuKernelClass ClassifyKernel(const char* name) {
   return schema::GpuKernelClass::kOther;
 }
 
-KernelName FindKernelName(const char* name) {
+uint32_t NewReading() { return recorder::AddShared(g_readings, 1u) + 1; }
+
+KernelName FindKernelName(const char* name, uint32_t reading) {
   if (name == nullptr || *name == '\0') return {};
   const auto address = reinterpret_cast<uint64_t>(name);
   uint32_t at = PositionOf(name);
@@ -76,10 +80,12 @@ KernelName FindKernelName(const char* name) {
       holder = address;
     if (holder != address) continue;
     uint64_t known = LoadAcquire(entry.known);
+    if (LoadRelaxed(entry.reading) == reading && known != 0) return Unpack(known);
     if (known == 0 || !Holds(static_cast<uint32_t>(known >> 32), name)) {
       known = Intern(name);
       StoreRelease(entry.known, known);
     }
+    StoreRelaxed(entry.reading, reading);
     return Unpack(known);
   }
   return Unpack(Intern(name));  // a crowded table: slower, not wrong

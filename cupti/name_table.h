@@ -18,8 +18,11 @@ struct KernelName {
   schema::GpuKernelClass kind = schema::GpuKernelClass::kOther;
 };
 
+// A number for one reading of a buffer.
+uint32_t NewReading();
+
 // `name` may be nullptr. The ring must be active.
-KernelName FindKernelName(const char* name);
+KernelName FindKernelName(const char* name, uint32_t reading);
 
 // A new ring has no names yet.
 void ForgetKernelNames();

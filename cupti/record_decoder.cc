@@ -1,6 +1,7 @@
 // See record_decoder.h.
 #include "cupti/record_decoder.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,9 @@ using schema::LossReason;
 
 constexpr uint64_t kSlackNs = 1'000'000'000;        // GPU times are interpolated, clocks are not read at once
 constexpr uint64_t kLongestNs = 3'600'000'000'000;  // an hour
+
+// Some records ahead: a buffer was written by another core. (A prefetch beyond the buffer does no harm.)
+constexpr size_t kPrefetchBytes = 8 * 216;
 
 // One record, and how much of it this library writes.
 class View {
@@ -95,18 +99,41 @@ class Decoder {
     return true;
   }
 
-  template <typename Payload>
+  // The payload comes as words: a struct that is written field by field and read as words waits for its own stores.
+  struct Words {
+    uint64_t first, second, third;
+  };
+  static Words KernelWords(uint32_t name, uint32_t correlation, uint32_t stream, uint32_t device, uint32_t context,
+                           uint32_t blocks, uint32_t threads) {
+    static_assert(
+        offsetof(schema::GpuKernelPayload, correlation) == 4 && offsetof(schema::GpuKernelPayload, stream) == 8 &&
+        offsetof(schema::GpuKernelPayload, device) == 12 && offsetof(schema::GpuKernelPayload, context) == 14 &&
+        offsetof(schema::GpuKernelPayload, grid_blocks) == 16 &&
+        offsetof(schema::GpuKernelPayload, block_threads) == 20);
+    return {name | uint64_t{correlation} << 32,
+            stream | uint64_t{device & 0xffff} << 32 | uint64_t{context & 0xffff} << 48,
+            blocks | uint64_t{threads} << 32};
+  }
+  static Words CopyWords(uint64_t bytes, uint32_t correlation, uint32_t stream, uint32_t device, uint32_t peer,
+                         uint32_t copy_kind, uint32_t source_kind, uint32_t destination_kind) {
+    static_assert(offsetof(schema::GpuCopyPayload, correlation) == 8 &&
+                  offsetof(schema::GpuCopyPayload, stream) == 12 && offsetof(schema::GpuCopyPayload, device) == 16 &&
+                  offsetof(schema::GpuCopyPayload, peer_device) == 18 &&
+                  offsetof(schema::GpuCopyPayload, copy_kind) == 20 &&
+                  offsetof(schema::GpuCopyPayload, destination_kind) == 22);
+    return {bytes, correlation | uint64_t{stream} << 32,
+            (device & 0xffff) | uint64_t{peer & 0xffff} << 16 | uint64_t{copy_kind & 0xff} << 32 |
+                uint64_t{source_kind & 0xff} << 40 | uint64_t{destination_kind & 0xff} << 48};
+  }
+
   void Commit(EventKind kind, uint16_t flags, uint32_t aux, uint64_t start_ns, uint64_t end_ns, uint64_t graph_node,
-              const Payload& payload) {
-    static_assert(sizeof(Payload) == 24);
-    recorder::RecordWords words{};
-    words.begin_ticks = ToTicks(start_ns);
-    words.end_ticks = ToTicks(end_ns);
-    words.kind_flags_comm_aux = PackKind(kind, flags, schema::kCommUnknown, static_cast<uint16_t>(aux));
-    words.op_id = graph_node;
-    memcpy(words.payload, &payload, sizeof(payload));
+              const Words& words) {
     if (lane_ == nullptr) return;
-    recorder::Commit(lane_, words);
+    recorder::Commit(lane_, {ToTicks(start_ns),
+                             ToTicks(end_ns),
+                             PackKind(kind, flags, schema::kCommUnknown, static_cast<uint16_t>(aux)),
+                             graph_node,
+                             {words.first, words.second, words.third}});
     counts_.records++;
     // A lane that filled up was changed for a larger one.
     lane_ = recorder::t_lane;
@@ -119,20 +146,16 @@ class Decoder {
   void TakeKernel(const View& view) {
     const uint64_t start_ns = view.U64(KernelLayout::kStart), end_ns = view.U64(KernelLayout::kEnd);
     if (!TimesAreGood(start_ns, end_ns)) return;
-    const KernelName name = FindKernelName(reinterpret_cast<const char*>(view.U64(KernelLayout::kName)));
+    const KernelName name = FindKernelName(reinterpret_cast<const char*>(view.U64(KernelLayout::kName)), reading_);
     const uint64_t node = view.U64OrZero(KernelLayout::kGraphNode);
-    schema::GpuKernelPayload payload{};
-    payload.name = name.id;
-    payload.correlation = view.U32(KernelLayout::kCorrelation);
-    payload.stream = view.U32(KernelLayout::kStream);
-    payload.device = static_cast<uint16_t>(view.U32(KernelLayout::kDevice));
-    payload.context = static_cast<uint16_t>(view.U32(KernelLayout::kContext));
-    payload.grid_blocks =
+    const uint32_t blocks =
         view.U32(KernelLayout::kGridX) * view.U32(KernelLayout::kGridY) * view.U32(KernelLayout::kGridZ);
-    payload.block_threads =
+    const uint32_t threads =
         view.U32(KernelLayout::kBlockX) * view.U32(KernelLayout::kBlockY) * view.U32(KernelLayout::kBlockZ);
     Commit(EventKind::kGpuKernel, GraphFlag(node, view.U32OrZero(KernelLayout::kGraph)),
-           static_cast<uint32_t>(name.kind), start_ns, end_ns, node, payload);
+           static_cast<uint32_t>(name.kind), start_ns, end_ns, node,
+           KernelWords(name.id, view.U32(KernelLayout::kCorrelation), view.U32(KernelLayout::kStream),
+                       view.U32(KernelLayout::kDevice), view.U32(KernelLayout::kContext), blocks, threads));
   }
 
   void TakeMemcpy(const View& view) {
@@ -140,17 +163,12 @@ class Decoder {
     const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
     if (!TimesAreGood(start_ns, end_ns)) return;
     const uint64_t node = view.U64OrZero(L::kGraphNode), copies = view.U64OrZero(L::kCopyCount);
-    schema::GpuCopyPayload payload{};
-    payload.bytes = view.U64(L::kBytes);
-    payload.correlation = view.U32(L::kCorrelation);
-    payload.stream = view.U32(L::kStream);
-    payload.device = payload.peer_device = static_cast<uint16_t>(view.U32(L::kDevice));
-    payload.copy_kind = static_cast<uint8_t>(view.U8(L::kCopyKind));
-    payload.source_kind = static_cast<uint8_t>(view.U8(L::kSourceKind));
-    payload.destination_kind = static_cast<uint8_t>(view.U8(L::kDestinationKind));
+    const Words words =
+        CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream), view.U32(L::kDevice),
+                  view.U32(L::kDevice), view.U8(L::kCopyKind), view.U8(L::kSourceKind), view.U8(L::kDestinationKind));
     const auto folded = static_cast<uint32_t>(copies > 0x7fff ? 0x7fff : copies);
     Commit(EventKind::kGpuMemcpy, GraphFlag(node, view.U32OrZero(L::kGraph)), (view.U8(L::kFlags) & 1) | folded << 1,
-           start_ns, end_ns, node, payload);
+           start_ns, end_ns, node, words);
   }
 
   void TakePeerCopy(const View& view) {
@@ -158,17 +176,11 @@ class Decoder {
     const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
     if (!TimesAreGood(start_ns, end_ns)) return;
     const uint64_t node = view.U64OrZero(L::kGraphNode);
-    schema::GpuCopyPayload payload{};
-    payload.bytes = view.U64(L::kBytes);
-    payload.correlation = view.U32(L::kCorrelation);
-    payload.stream = view.U32(L::kStream);
-    payload.device = static_cast<uint16_t>(view.U32(L::kSourceDevice));
-    payload.peer_device = static_cast<uint16_t>(view.U32(L::kDestinationDevice));
-    payload.copy_kind = static_cast<uint8_t>(view.U8(L::kCopyKind));
-    payload.source_kind = static_cast<uint8_t>(view.U8(L::kSourceKind));
-    payload.destination_kind = static_cast<uint8_t>(view.U8(L::kDestinationKind));
+    const Words words = CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream),
+                                  view.U32(L::kSourceDevice), view.U32(L::kDestinationDevice), view.U8(L::kCopyKind),
+                                  view.U8(L::kSourceKind), view.U8(L::kDestinationKind));
     Commit(EventKind::kGpuMemcpy, GraphFlag(node, view.U32OrZero(L::kGraph)), view.U8(L::kFlags) & 1, start_ns,
-           end_ns, node, payload);
+           end_ns, node, words);
   }
 
   void TakeMemset(const View& view) {
@@ -176,26 +188,20 @@ class Decoder {
     const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
     if (!TimesAreGood(start_ns, end_ns)) return;
     const uint64_t node = view.U64OrZero(L::kGraphNode);
-    schema::GpuCopyPayload payload{};
-    payload.bytes = view.U64(L::kBytes);
-    payload.correlation = view.U32(L::kCorrelation);
-    payload.stream = view.U32(L::kStream);
-    payload.device = payload.peer_device = static_cast<uint16_t>(view.U32(L::kDevice));
-    payload.destination_kind = static_cast<uint8_t>(view.U16(L::kMemoryKind));
+    const Words words = CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream),
+                                  view.U32(L::kDevice), view.U32(L::kDevice), 0, 0, view.U16(L::kMemoryKind));
     Commit(EventKind::kGpuMemset, GraphFlag(node, view.U32OrZero(L::kGraph)), view.U16(L::kFlags) & 1, start_ns,
-           end_ns, node, payload);
+           end_ns, node, words);
   }
 
   void TakeSynchronization(const View& view) {
     using L = SynchronizationLayout;
     const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
     if (!TimesAreGood(start_ns, end_ns)) return;
-    schema::GpuKernelPayload payload{};
-    payload.correlation = view.U32(L::kCorrelation);
-    payload.stream = view.U32(L::kStream);
-    payload.context = static_cast<uint16_t>(view.U32(L::kContext));
-    payload.device = 0xffff;  // CUPTI doesn't say: join through the context
-    Commit(EventKind::kGpuSync, 0, view.U32(L::kType), start_ns, end_ns, 0, payload);
+    // CUPTI doesn't say the device (0xffff): join through the context.
+    const Words words =
+        KernelWords(0, view.U32(L::kCorrelation), view.U32(L::kStream), 0xffff, view.U32(L::kContext), 0, 0);
+    Commit(EventKind::kGpuSync, 0, view.U32(L::kType), start_ns, end_ns, 0, words);
   }
 
   void TakeOverhead(const View& view) {
@@ -204,53 +210,42 @@ class Decoder {
     if (view.Has(L::kData)) free(reinterpret_cast<void*>(view.U64(L::kData)));
     const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
     if (!TimesAreGood(start_ns, end_ns)) return;
-    schema::GpuKernelPayload payload{};
-    payload.correlation = view.U32OrZero(L::kCorrelation);
-    payload.device = 0xffff;
+    const Words words = KernelWords(0, view.U32OrZero(L::kCorrelation), 0, 0xffff, 0, 0, 0);
     const uint32_t overhead_kind = view.U32(L::kOverheadKind);  // a 16-bit number, shifted by 16 for CUPTI's own
     Commit(EventKind::kGpuOverhead, 0, overhead_kind > 0xffff ? overhead_kind >> 16 | 0x8000 : overhead_kind,
-           start_ns, end_ns, 0, payload);
+           start_ns, end_ns, 0, words);
   }
 
   void TakeMemory(const View& view) {
     using L = MemoryLayout;
     const uint64_t at_ns = view.U64(L::kTimestamp);
     if (!TimesAreGood(at_ns, at_ns)) return;
-    schema::GpuCopyPayload payload{};
-    payload.bytes = view.U64(L::kBytes);
-    payload.correlation = view.U32(L::kCorrelation);
-    payload.stream = view.U32(L::kStream);
-    payload.device = payload.peer_device = static_cast<uint16_t>(view.U32(L::kDevice));
-    payload.destination_kind = static_cast<uint8_t>(view.U32(L::kMemoryKind));
-    Commit(EventKind::kGpuMemory, 0, view.U32(L::kOperation), at_ns, at_ns, view.U64(L::kAddress), payload);
+    const Words words = CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream),
+                                  view.U32(L::kDevice), view.U32(L::kDevice), 0, 0, view.U32(L::kMemoryKind));
+    Commit(EventKind::kGpuMemory, 0, view.U32(L::kOperation), at_ns, at_ns, view.U64(L::kAddress), words);
   }
 
   void TakePool(const View& view) {
     using L = MemoryPoolLayout;
     const uint64_t at_ns = view.U64(L::kTimestamp);
     if (!TimesAreGood(at_ns, at_ns)) return;
-    schema::GpuCopyPayload payload{};
-    payload.bytes = view.U64(L::kSize);
-    payload.correlation = view.U32(L::kCorrelation);
-    payload.device = payload.peer_device = static_cast<uint16_t>(view.U32(L::kDevice));
-    Commit(EventKind::kGpuMemoryPool, 0, view.U32(L::kOperation), at_ns, at_ns, 0, payload);
+    const Words words = CopyWords(view.U64(L::kSize), view.U32(L::kCorrelation), 0, view.U32(L::kDevice),
+                                  view.U32(L::kDevice), 0, 0, 0);
+    Commit(EventKind::kGpuMemoryPool, 0, view.U32(L::kOperation), at_ns, at_ns, 0, words);
   }
 
   void TakeGraph(const View& view) {
     using L = GraphTraceLayout;
     const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
     if (!TimesAreGood(start_ns, end_ns)) return;
-    schema::GpuKernelPayload payload{};
-    payload.correlation = view.U32(L::kCorrelation);
-    payload.stream = view.U32(L::kStream);
-    payload.device = static_cast<uint16_t>(view.U32(L::kDevice));
-    payload.context = static_cast<uint16_t>(view.U32(L::kContext));
-    payload.grid_blocks = view.U32(L::kGraph);
-    Commit(EventKind::kGpuGraph, schema::kFlagGraphReplay, 0, start_ns, end_ns, 0, payload);
+    const Words words = KernelWords(0, view.U32(L::kCorrelation), view.U32(L::kStream), view.U32(L::kDevice),
+                                    view.U32(L::kContext), view.U32(L::kGraph), 0);
+    Commit(EventKind::kGpuGraph, schema::kFlagGraphReplay, 0, start_ns, end_ns, 0, words);
   }
 
   Lane* lane_;
   const uint64_t earliest_ns_, latest_ns_;
+  const uint32_t reading_ = NewReading();
   DecodeCounts counts_;
 };
 
@@ -265,7 +260,7 @@ uint32_t AskStride(const DecodeContext& context, uint8_t* buffer, uint8_t* at, s
 }  // namespace
 
 DecodeCounts DecodeBuffer(const DecodeContext& context, uint8_t* buffer, size_t valid_bytes) {
-  Lane* lane = recorder::CurrentLane();
+  Lane* lane = recorder::LargeLane();
   Decoder decoder(context, lane);
   size_t offset = 0;
   while (offset + 8 <= valid_bytes) {
@@ -279,6 +274,8 @@ DecodeCounts DecodeBuffer(const DecodeContext& context, uint8_t* buffer, size_t 
       if (stride == 0) CountLoss(LossReason::kCuptiUnknownKind);
       break;
     }
+    __builtin_prefetch(at + kPrefetchBytes);
+    __builtin_prefetch(at + kPrefetchBytes + 64);
     if (stride >= NeededBytes(kind)) decoder.Take(kind, View(at, stride));
     offset += stride;
   }

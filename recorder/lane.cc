@@ -125,6 +125,19 @@ Lane* ClaimLane() {
   return lane;
 }
 
+Lane* LargeLane() {
+  if (!Active()) return nullptr;
+  if (t_lane != nullptr) {
+    if (!t_lane->large) TryPromote(t_lane);
+    return t_lane;
+  }
+  if (Lane* lane = TryTake(g_session.header->small_lane_count, g_session.lane_count)) {
+    Occupy(lane);
+    return lane;
+  }
+  return ClaimLane();
+}
+
 void TryPromote(Lane* lane) {
   lane->promote_at_head = ~0ull;
   Lane* larger = TryTake(g_session.header->small_lane_count, g_session.lane_count);

@@ -48,6 +48,9 @@ inline Lane* CurrentLane() {
   return lane;
 }
 
+// The same for a thread that brings many records at a time: a large lane if one is free.
+Lane* LargeLane();
+
 // Slow path of Commit: the lane is small and full once. Moves the thread to a large lane if one is free.
 void TryPromote(Lane* lane);
 
