@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 
-EXPORTS = {f"ncclProfiler_v{v}" for v in range(1, 8)} | {"InitializeInjection"}
+EXPORTS = {f"ncclProfiler_v{v}" for v in range(1, 8)} | {
+    "InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "rankscope_hook_v1"}
 # ld-linux is named where thread-local storage or its canary is taken from it (some distributions' linkers do so).
 NEEDED = {"libc.so.6"}
 ALLOWED_TOO = re.compile(r"ld-linux-.*\.so\.\d+$")
