@@ -33,6 +33,7 @@ void AddDump(CLI::App& app, Invocation* invocation);
 void AddMerge(CLI::App& app, Invocation* invocation);
 void AddReport(CLI::App& app, Invocation* invocation);
 void AddSkew(CLI::App& app, Invocation* invocation);
+void AddPhases(CLI::App& app, Invocation* invocation);
 void AddHang(CLI::App& app, Invocation* invocation);
 
 // What the subcommands that answer have in common.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analysis/answers/names.h"
+#include "analysis/answers/phases.h"
 
 namespace rankscope::tools {
 namespace {
@@ -198,6 +199,63 @@ void AddPayload(Fields* out, const Event& event, const std::vector<std::string>&
       return AddCompletion(out, event);
     case EventKind::kCommInit:
     case EventKind::kCommFinalize:
+      return;
+    case EventKind::kGpuKernel:
+    case EventKind::kGpuSync:
+    case EventKind::kGpuGraph:
+    case EventKind::kGpuOverhead:
+    case EventKind::kCudaApi: {
+      const schema::GpuKernelPayload& kernel = event.payload.kernel;
+      (*out)["name"] = Name(kernel.name, names);
+      (*out)["correlation"] = kernel.correlation;
+      (*out)["device"] = kernel.device == 0xffff ? Fields(nullptr) : Fields(kernel.device);
+      (*out)["context"] = kernel.context;
+      (*out)["stream"] = kernel.stream;
+      (*out)["grid_blocks"] = kernel.grid_blocks;
+      (*out)["block_threads"] = kernel.block_threads;
+      (*out)["aux"] = event.aux;
+      return;
+    }
+    case EventKind::kGpuMemcpy:
+    case EventKind::kGpuMemset:
+    case EventKind::kGpuMemory:
+    case EventKind::kGpuMemoryPool: {
+      const schema::GpuCopyPayload& copy = event.payload.copy;
+      (*out)["bytes"] = copy.bytes;
+      (*out)["correlation"] = copy.correlation;
+      (*out)["device"] = copy.device;
+      (*out)["peer_device"] = copy.peer_device;
+      (*out)["stream"] = copy.stream;
+      (*out)["copy_kind"] = copy.copy_kind;
+      (*out)["source_kind"] = copy.source_kind;
+      (*out)["destination_kind"] = copy.destination_kind;
+      (*out)["aux"] = event.aux;
+      return;
+    }
+    case EventKind::kRange:
+    case EventKind::kMark:
+    case EventKind::kCallSite: {
+      const schema::RangePayload& range = event.payload.range;
+      (*out)["name"] = Name(range.name, names);
+      (*out)["domain"] = Name(range.domain, names);
+      (*out)["value"] = range.value;
+      (*out)["detail"] = range.detail;
+      (*out)["phase"] = answers::PhaseName(static_cast<schema::Phase>(range.phase));
+      (*out)["phase_source"] = answers::PhaseSourceName(static_cast<schema::PhaseSource>(range.phase_source));
+      (*out)["depth"] = range.depth;
+      (*out)["form"] = event.aux;
+      return;
+    }
+    case EventKind::kFileIo:
+      (*out)["path_class"] = Name(event.payload.file_io.path_class, names);
+      (*out)["operation"] = event.aux;
+      (*out)["bytes"] = event.payload.file_io.bytes;
+      (*out)["calls"] = event.payload.file_io.calls;
+      return;
+    case EventKind::kHostSample:
+      (*out)["cpu_ns"] = event.payload.host.cpu_ns;
+      (*out)["resident_bytes"] = event.payload.host.resident_bytes;
+      (*out)["major_faults"] = event.payload.host.major_faults;
       return;
     default:  // a kind of a later source: its payload as it is
       (*out)["aux"] = event.aux;

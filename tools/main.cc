@@ -77,6 +77,7 @@ int Main(int argc, char** argv) {
   AddMerge(app, &invocation);
   AddReport(app, &invocation);
   AddSkew(app, &invocation);
+  AddPhases(app, &invocation);
   AddHang(app, &invocation);
   app.require_subcommand(1);
 

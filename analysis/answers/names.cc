@@ -41,6 +41,19 @@ constexpr LossWords kLosses[] = {
     {"missing_stop", "events whose stop never came"},
     {"foreign_proxy", "network operations run here for another process (PXN): not a loss"},
     {"internal", "faults inside the recorder"},
+    {"cupti_dropped", "GPU records that CUPTI dropped"},
+    {"cupti_no_timestamp", "GPU records without times"},
+    {"cupti_bad_timestamp", "GPU records whose times can't be right"},
+    {"cupti_foreign_clock", "GPU records stamped by another client's clock"},
+    {"cupti_incomplete", "GPU records of work that had not ended when the process did"},
+    {"cupti_unparsed_bytes", "bytes of CUPTI's buffers that could not be read"},
+    {"cupti_unknown_kind", "GPU records of a kind that can't be stepped over"},
+    {"cupti_unknown_buffer", "buffers that CUPTI brought and that are not rankscope's (another client's)"},
+    {"cupti_no_buffer", "times that CUPTI asked for a buffer and all were out"},
+    {"range_unbalanced", "ranges that were closed or popped out of turn"},
+    {"range_too_deep", "ranges nested deeper than is kept"},
+    {"range_table_full", "ranges, domains or strings beyond what is kept"},
+    {"call_site_table_full", "call sites beyond what is kept"},
 };
 
 }  // namespace
@@ -85,6 +98,13 @@ absl::string_view EventKindName(uint16_t kind) {
       "P2p",    "ProxyOp",  "ProxyStep",   "ProxyCtrl",  "KernelCh",     "NetPlugin", "CeColl",
       "CeSync", "CeBatch",  "KernelPhase", "OpComplete", "OpEvicted",    "CommInit",  "CommFinalize"};
   static_assert(std::size(kWords) == static_cast<size_t>(schema::EventKind::kCommFinalize) + 1);
+  static constexpr absl::string_view kGpu[] = {"GpuKernel", "GpuMemcpy", "GpuMemset",   "GpuSync",  "GpuMemory",
+                                               "GpuGraph",  "CudaApi",   "GpuOverhead", "GpuBlind", "GpuMemoryPool"};
+  static constexpr absl::string_view kHost[] = {"Range", "Mark", "FileIo", "CallSite", "HostSample"};
+  constexpr auto kFirstGpu = static_cast<uint16_t>(schema::EventKind::kGpuKernel);
+  constexpr auto kFirstHost = static_cast<uint16_t>(schema::EventKind::kRange);
+  if (kind >= kFirstHost) return Pick(kHost, kind - kFirstHost, "other");
+  if (kind >= kFirstGpu) return Pick(kGpu, kind - kFirstGpu, "other");
   return Pick(kWords, kind, "other");
 }
 

@@ -48,6 +48,14 @@ void ComparePart(const Participant& part, MatchedOperation* op) {
 void MeasureOperation(const Communicator& comm, std::vector<bool>* scratch, MatchedOperation* op) {
   op->complete = op->participants.size() >= op->expected;
   if (!op->complete) FindMissing(comm, scratch, op);
+  // On the GPU a part arrives when its kernel begins: the host may run far ahead of it. All or none, for the two
+  // don't compare.
+  op->gpu_times = op->complete && !op->participants.empty() &&
+                  std::all_of(op->participants.begin(), op->participants.end(),
+                              [](const Participant& part) { return part.kernel_begin_ns != 0; });
+  if (op->gpu_times) {
+    for (Participant& part : op->participants) part.arrival_ns = part.kernel_begin_ns;
+  }
   bool unfinished = false, uncertain = false, same_ordinals = true;
   op->first_arrival_ns = INT64_MAX;
   op->last_arrival_ns = INT64_MIN;

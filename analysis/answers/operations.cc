@@ -287,9 +287,16 @@ class OperationMatcher::State {
     }
     OpenOperation& open = operations_[found->second.slot];
     Participant& part = open.op.participants[found->second.part];
+    const auto source = static_cast<schema::CompletionSource>(event.payload.completion.source);
+    // The network is done before the kernel is: what it says later doesn't count.
+    if (part.source == schema::CompletionSource::kGpuKernel && source != part.source) return;
     if (part.completion_ns == 0) ++open.completed;
     part.completion_ns = event.end_ns;
-    part.source = static_cast<schema::CompletionSource>(event.payload.completion.source);
+    part.source = source;
+    if (source == schema::CompletionSource::kGpuKernel) {
+      part.kernel_begin_ns = event.begin_ns;
+      part.unfinished = false;
+    }
     EnqueueIfFinished(found->second.slot);
   }
 

@@ -45,13 +45,15 @@ struct OperationKey {
 
 // One rank's part of an operation.
 struct Participant {
-  uint32_t member = 0;        // position in Communicator::members
-  uint32_t ordinal = 0;       // the rank's own count of launches (or API calls)
-  int64_t issue_ns = 0;       // begin of the API call; the launch where none was seen
-  int64_t arrival_ns = 0;     // begin of the launch; of the API call for kApiOnly
-  int64_t stop_ns = 0;        // end of the host's enqueue: NOT the end of the operation
-  int64_t completion_ns = 0;  // 0 = not observed
-  uint64_t count = 0;         // elements of dtype
+  uint32_t member = 0;   // position in Communicator::members
+  uint32_t ordinal = 0;  // the rank's own count of launches (or API calls)
+  int64_t issue_ns = 0;  // begin of the API call; the launch where none was seen
+  // Begin of the launch; of the API call for kApiOnly; of the kernel, where all participants' kernels are known.
+  int64_t arrival_ns = 0;
+  int64_t kernel_begin_ns = 0;  // on the GPU; 0 = not known
+  int64_t stop_ns = 0;          // end of the host's enqueue: NOT the end of the operation
+  int64_t completion_ns = 0;    // 0 = not observed
+  uint64_t count = 0;           // elements of dtype
   int32_t root = -1;
   uint8_t func = 0;  // kSend or kRecv for point-to-point
   uint8_t dtype = 0, algo = 0, proto = 0;
@@ -88,6 +90,7 @@ struct MatchedOperation {
   int64_t first_arrival_ns = 0, last_arrival_ns = 0;
   uint32_t last = 0;  // position in participants of the one that arrived last
   int64_t second_last_arrival_ns = 0;
+  bool gpu_times = false;    // arrivals and end are of the kernels on the GPUs
   int64_t skew_ns = 0;       // last minus first arrival
   uint32_t completions = 0;  // participants whose end was observed
   int64_t end_ns = 0;        // latest completion seen; 0 where none was, or a part is unfinished

@@ -26,14 +26,20 @@ class ReportBuilder : public OperationSink {
         matcher_(ranks_, communicators_, options.matcher, this),
         hang_(ranks_, communicators_, options.hang),
         skew_(ranks_, recording.clocks(), communicators_, options.skew),
-        totals_(ranks_) {}
+        totals_(ranks_),
+        gpu_(ranks_, options.kernels_kept),
+        phases_(ranks_, options.ranges_kept),
+        joiner_(ranks_, [this](const Event& completion) { matcher_.Add(completion); }) {}
 
   Report Build() {
     StartCounts();
     report_.unfinished = CollectUnfinished(ranks_, communicators_);
     report_.warnings = recording_.warnings();
     ReadEvents();
+    report_.join = joiner_.Finish();
     matcher_.Finish();
+    report_.gpu = gpu_.Finish();
+    report_.phases = phases_.Finish();
     report_.skew = skew_.Finish();
     report_.totals = totals_.Finish();
     report_.matcher = matcher_.stats();
@@ -49,6 +55,7 @@ class ReportBuilder : public OperationSink {
   void OnOperation(const MatchedOperation& operation) override {
     skew_.Add(operation);
     totals_.Add(operation);
+    if (operation.gpu_times) ++report_.operations_with_gpu_times;
     for (const Participant& part : operation.participants) {
       if (part.completion_ns == 0) continue;
       ++CountsOf(operation.key.comm, part.member).by_func[part.func & (schema::kFunctionLimit - 1)].completed_seen;
@@ -64,7 +71,7 @@ class ReportBuilder : public OperationSink {
 
  private:
   void ReadEvents() {
-    const auto stream = recording_.Events(MatcherKinds() | HangCollector::Kinds());
+    const auto stream = recording_.Events(WantedKinds());
     std::vector<Event> batch(4096);
     uint64_t told = 0;
     while (const size_t count = stream->Read(absl::MakeSpan(batch))) {
@@ -78,6 +85,24 @@ class ReportBuilder : public OperationSink {
     if (!stream->status().ok()) report_.warnings.emplace_back(stream->status().message());
   }
 
+  // What is not there is not asked for: a recording of NCCL alone is read as before.
+  analysis::KindMask WantedKinds() {
+    analysis::KindMask there = 0;
+    for (const RankInfo& rank : ranks_) {
+      for (const analysis::KindCountInfo& kind : rank.kinds) {
+        if (kind.kind < schema::kEventKindLimit && kind.committed > 0) there |= analysis::KindMask{1} << kind.kind;
+      }
+    }
+    wants_gpu_ = (there & GpuCollector::Kinds()) != 0;
+    const analysis::KindMask host = analysis::MaskOf(EventKind::kRange) | analysis::MaskOf(EventKind::kFileIo) |
+                                    analysis::MaskOf(EventKind::kHostSample);
+    wants_phases_ = (there & host) != 0;
+    analysis::KindMask wanted = MatcherKinds() | HangCollector::Kinds();
+    if (wants_gpu_) wanted |= GpuCollector::Kinds() | KernelJoiner::Kinds();
+    if (wants_phases_) wanted |= PhaseCollector::Kinds();
+    return wanted;
+  }
+
   void AddEvent(const Event& event) {
     if (event.rank_index >= ranks_.size()) return;
     if (report_.window_begin_ns == 0 || event.begin_ns < report_.window_begin_ns) {
@@ -86,6 +111,11 @@ class ReportBuilder : public OperationSink {
     report_.window_end_ns = std::max(report_.window_end_ns, event.end_ns);
     CountEvent(event);
     matcher_.Add(event);
+    if (wants_gpu_) {
+      joiner_.Add(event);
+      gpu_.Add(event);
+    }
+    if (wants_phases_) phases_.Add(event);
     const auto kind = static_cast<EventKind>(event.kind);
     if (kind == EventKind::kP2p || kind == EventKind::kOpEvicted) hang_.Add(event);
     if (kind != EventKind::kOpEvicted) return;
@@ -217,6 +247,10 @@ class ReportBuilder : public OperationSink {
   HangCollector hang_;
   SkewCollector skew_;
   TotalsCollector totals_;
+  GpuCollector gpu_;
+  PhaseCollector phases_;
+  KernelJoiner joiner_;
+  bool wants_gpu_ = false, wants_phases_ = false;
 };
 
 }  // namespace

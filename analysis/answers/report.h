@@ -13,8 +13,11 @@
 
 #include "analysis/answers/communicators.h"
 #include "analysis/answers/coverage.h"
+#include "analysis/answers/gpu.h"
 #include "analysis/answers/hang.h"
+#include "analysis/answers/kernel_join.h"
 #include "analysis/answers/operations.h"
+#include "analysis/answers/phases.h"
 #include "analysis/answers/ranks.h"
 #include "analysis/answers/skew.h"
 #include "analysis/answers/totals.h"
@@ -29,6 +32,8 @@ struct ReportOptions {
   HangOptions hang;
   size_t mismatches_kept = 20;
   size_t evicted_kept = 10000;  // unfinished operations from records of eviction
+  size_t kernels_kept = 50;     // kinds of GPU kernels, by total time
+  size_t ranges_kept = 100;     // kinds of ranges, by total time
   // Called now and then with the number of events read so far; may be empty.
   std::function<void(uint64_t events)> progress;
 };
@@ -94,6 +99,10 @@ struct Report {
   HangReport hang;
   Coverage coverage;
   MatcherStats matcher;
+  GpuReport gpu;
+  PhaseReport phases;
+  JoinStats join;  // NCCL's kernels and operations
+  uint64_t operations_with_gpu_times = 0;
   std::vector<analysis::HostClockInfo> clocks;
   std::vector<std::string> warnings;  // of the recording: what could not be read
   std::vector<std::string> notes;     // what was assumed

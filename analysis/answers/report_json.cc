@@ -5,6 +5,7 @@
 #include <array>
 
 #include "analysis/answers/bandwidth.h"
+#include "analysis/answers/gpu_json.h"
 #include "analysis/answers/json_parts.h"
 #include "analysis/answers/names.h"
 #include "analysis/answers/report_text.h"
@@ -335,6 +336,8 @@ json ToJson(const Report& report) {
   out["mismatches"] = MismatchesJson(report);
   out["mismatches_left_out"] = report.mismatches_left_out;
   out["hang"] = HangBody(report.hang);
+  out["gpu"] = GpuJson(report);
+  out["phases"] = PhasesJson(report);
   out["coverage"] = CoverageJson(report);
   out["clocks"] = ClocksJson(report.clocks);
   out["notes"] = report.notes;
@@ -346,6 +349,16 @@ json SkewToJson(const Report& report) {
   json out = SchemaJson("rankscope.skew", kSkewJsonVersion);
   out.update(SkewBody(report));
   out["communicators"] = CommunicatorsJson(report);
+  out["clocks"] = ClocksJson(report.clocks);
+  out["notes"] = report.notes;
+  out["warnings"] = report.warnings;
+  return out;
+}
+
+json PhasesToJson(const Report& report) {
+  json out = SchemaJson("rankscope.phases", kPhasesJsonVersion);
+  out.update(PhasesJson(report));
+  out["gpu"] = GpuJson(report);
   out["clocks"] = ClocksJson(report.clocks);
   out["notes"] = report.notes;
   out["warnings"] = report.warnings;

@@ -17,10 +17,12 @@ inline constexpr int kReportJsonVersion = 1;
 inline constexpr int kSkewJsonVersion = 1;
 inline constexpr int kHangJsonVersion = 1;
 inline constexpr int kRanksJsonVersion = 1;
+inline constexpr int kPhasesJsonVersion = 1;
 
-nlohmann::json ToJson(const Report& report);      // "rankscope.report"
-nlohmann::json SkewToJson(const Report& report);  // "rankscope.skew"
-nlohmann::json ToJson(const HangReport& report);  // "rankscope.hang"
+nlohmann::json ToJson(const Report& report);        // "rankscope.report"
+nlohmann::json SkewToJson(const Report& report);    // "rankscope.skew"
+nlohmann::json PhasesToJson(const Report& report);  // "rankscope.phases"
+nlohmann::json ToJson(const HangReport& report);    // "rankscope.hang"
 // `ls`, `dump`, `merge`: who was recorded, without reading events. "rankscope.ranks"
 nlohmann::json RanksToJson(const analysis::Recording& recording);
 

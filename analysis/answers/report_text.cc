@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "analysis/answers/bandwidth.h"
 #include "analysis/answers/format.h"
+#include "analysis/answers/gpu_text.h"
 #include "analysis/answers/names.h"
 #include "analysis/answers/report_words.h"
 #include "analysis/answers/text_style.h"
@@ -186,6 +187,12 @@ void AddTotals(const Report& report, const TextStyle& style, size_t rows, std::s
                  "arrival to the "
                  "latest end that was observed; busbw: median, by nccl-tests' formulas (--json has algbw as well)",
                  2));
+  if (report.operations_with_gpu_times > 0) {
+    absl::StrAppend(text,
+                    style.Wrap(absl::StrCat("arrivals and ends of ", FormatCount(report.operations_with_gpu_times),
+                                            " operations are those of their kernels on the GPUs"),
+                               2));
+  }
   if (any_calls_only) {
     absl::StrAppend(text, style.Wrap("* known by their calls alone: NCCL reports no launch of them", 2));
   }
@@ -450,6 +457,8 @@ std::string RenderText(const Report& report, const TextOptions& options) {
   AddJob(report, style, &text);
   AddTotals(report, style, options.rows, &text);
   AddEvidence(report, style, std::min<size_t>(options.rows, 8), std::min<size_t>(options.rows, 5), &text);
+  absl::StrAppend(&text, GpuText(report, style, std::min<size_t>(options.rows, 8)),
+                  PhasesText(report, style, std::min<size_t>(options.rows, 8)));
   AddUnfinished(report, style, options.rows, &text);
   AddCoverage(report, style, &text);
   absl::StrAppend(&text, "\n", style.Heading("Clock"), "\n", style.Wrap(ClockSentence(report), 2));

@@ -24,6 +24,9 @@ std::string RenderSkewText(const Report& report, const TextOptions& options = {}
 // `rankscope hang`.
 std::string RenderHangText(const HangReport& report, const TextOptions& options = {});
 
+// `rankscope phases`: where the host's time goes, and what the GPUs did.
+std::string RenderPhasesText(const Report& report, const TextOptions& options = {});
+
 // One sentence: who others wait for and how much, or that nobody stands out.
 std::string SkewSentence(const Report& report);
 // One sentence on a waiting operation: "rank 2 has not called AllReduce #17 (67.1 MB, float32) on ...".
