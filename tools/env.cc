@@ -29,6 +29,7 @@ int Env(const EnvOptions& options) {
     PrintError("env", variables.status().message());
     return kExitUsage;
   }
+  for (const std::string& note : OtherInjections(*library, options.recording)) PrintNote("env", note);
   for (const std::string& note : FormatNotes(*variables, format)) PrintNote("env", note);
   Output output;
   output.Write(FormatVariables(*variables, format));
@@ -45,6 +46,10 @@ void AddEnv(CLI::App& app, Invocation* invocation) {
   sub->add_option("--dir", options->recording.directory, "where the rings go (else /dev/shm/rankscope-<uid>)");
   sub->add_option("--events", options->recording.events, "NCCL events to record (docs/environment.md)");
   sub->add_option("--ring-bytes", options->recording.ring_bytes, "size of a process's ring, for example 64M");
+  sub->add_flag("--no-gpu", options->recording.no_gpu, "leave CUDA_INJECTION64_PATH alone: no kernels and copies");
+  sub->add_flag("--no-nvtx", options->recording.no_nvtx, "leave NVTX_INJECTION64_PATH alone: no ranges");
+  sub->add_flag("--hook", options->recording.hook,
+                "the Python hook too (PYTHONPATH): data loading, optimizer, checkpoints, garbage collection");
   sub->footer(
       "The lines go to stdout, what to do with them to stderr.\n"
       "Examples:\n"

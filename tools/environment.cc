@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "tools/library_path.h"
 #include "tools/ring_directory.h"
 
 extern char** environ;
@@ -38,10 +40,10 @@ struct FormatWord {
   EnvironmentFormat format;
 };
 constexpr FormatWord kFormatWords[] = {
-    {"shell", EnvironmentFormat::kShell},         {"torchrun", EnvironmentFormat::kTorchrun},
-    {"deepspeed", EnvironmentFormat::kDeepSpeed}, {"slurm", EnvironmentFormat::kSlurm},
-    {"mpirun", EnvironmentFormat::kMpirun},       {"docker", EnvironmentFormat::kDocker},
-    {"k8s", EnvironmentFormat::kKubernetes},
+    {"shell", EnvironmentFormat::kShell},           {"torchrun", EnvironmentFormat::kTorchrun},
+    {"accelerate", EnvironmentFormat::kAccelerate}, {"deepspeed", EnvironmentFormat::kDeepSpeed},
+    {"slurm", EnvironmentFormat::kSlurm},           {"mpirun", EnvironmentFormat::kMpirun},
+    {"docker", EnvironmentFormat::kDocker},         {"k8s", EnvironmentFormat::kKubernetes},
 };
 // Words that people type for the same.
 constexpr FormatWord kOtherWords[] = {
@@ -80,6 +82,15 @@ std::string YamlQuote(absl::string_view value) {
 
 std::string FolderOf(absl::string_view path) {
   return std::filesystem::path(std::string(path)).parent_path().string();
+}
+
+constexpr char kCudaInjection[] = "CUDA_INJECTION64_PATH";
+constexpr char kNvtxInjection[] = "NVTX_INJECTION64_PATH";
+
+// Not set by the user to something else: nsys and others enter by the same variables.
+bool IsFree(const char* name, const std::string& library) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' || value == library;
 }
 
 std::string FormatDocker(const std::vector<Variable>& variables) {
@@ -134,6 +145,21 @@ absl::StatusOr<std::vector<Variable>> RecordingVariables(const std::string& libr
   if (!options.ring_bytes.empty()) settings["RING_BYTES"] = options.ring_bytes;
 
   std::vector<Variable> variables = {{"NCCL_PROFILER_PLUGIN", library}};
+  if (!options.no_gpu && IsFree(kCudaInjection, library)) variables.push_back({kCudaInjection, library});
+  if (!options.no_nvtx && IsFree(kNvtxInjection, library)) variables.push_back({kNvtxInjection, library});
+  if (options.hook) {
+    const absl::StatusOr<std::string> folder = FindHook(library);
+    if (!folder.ok()) return folder.status();
+    const char* path = std::getenv("PYTHONPATH");
+    const bool there =
+        path != nullptr && absl::StrContains(absl::StrCat(":", path, ":"), absl::StrCat(":", *folder, ":"));
+    if (there) {
+      variables.push_back({"PYTHONPATH", path});
+    } else {
+      variables.push_back(
+          {"PYTHONPATH", path == nullptr || *path == '\0' ? *folder : absl::StrCat(*folder, ":", path)});
+    }
+  }
   for (const auto& [name, value] : settings) {
     if (absl::StrContains(value, "\n")) {
       return absl::InvalidArgumentError(
@@ -143,6 +169,21 @@ absl::StatusOr<std::vector<Variable>> RecordingVariables(const std::string& libr
     variables.push_back({absl::StrCat(kNcclPrefix, name), value});
   }
   return variables;
+}
+
+std::vector<std::string> OtherInjections(const std::string& library, const RecordingOptions& options) {
+  std::vector<std::string> sentences;
+  if (!options.no_gpu && !IsFree(kCudaInjection, library)) {
+    sentences.push_back(
+        absl::StrCat(kCudaInjection, "=", std::getenv(kCudaInjection),
+                     " is kept: that tool has CUDA's door, so kernels and copies are recorded from the "
+                     "first NCCL communicator on, and only if it leaves CUPTI free"));
+  }
+  if (!options.no_nvtx && !IsFree(kNvtxInjection, library)) {
+    sentences.push_back(absl::StrCat(kNvtxInjection, "=", std::getenv(kNvtxInjection),
+                                     " is kept: that tool gets the NVTX ranges, and they are not recorded"));
+  }
+  return sentences;
 }
 
 bool ParseEnvironmentFormat(absl::string_view word, EnvironmentFormat* format) {
@@ -165,6 +206,7 @@ std::string FormatVariables(const std::vector<Variable>& variables, EnvironmentF
   switch (format) {
     case EnvironmentFormat::kShell:
     case EnvironmentFormat::kTorchrun:
+    case EnvironmentFormat::kAccelerate:
     case EnvironmentFormat::kSlurm:  // not --export=A=1,B=2: a comma in a value would cut it
       for (const Variable& variable : variables) {
         absl::StrAppend(&text, "export ", variable.name, "=", ShellQuote(variable.value), "\n");
@@ -194,6 +236,11 @@ std::vector<std::string> FormatNotes(const std::vector<Variable>& variables, Env
       break;
     case EnvironmentFormat::kTorchrun:
       notes.push_back("on every node, in the shell that starts torchrun; its workers inherit them");
+      break;
+    case EnvironmentFormat::kAccelerate:
+      notes.push_back(
+          "on every node, in the shell that starts accelerate; with DeepSpeed over several nodes it writes its whole "
+          "environment into ./.deepspeed_env, where lines of earlier runs stay");
       break;
     case EnvironmentFormat::kDeepSpeed:
       notes.push_back(

@@ -19,14 +19,21 @@ struct Variable {
 // What the user chose; empty = not chosen. The flags of `run` and `env` that both have.
 struct RecordingOptions {
   std::string job, directory, events, ring_bytes;
+  bool no_gpu = false, no_nvtx = false;  // leave CUDA's or NVTX's injection variable alone
+  bool hook = false;                     // put the Python hook's folder on PYTHONPATH
 };
 
-// NCCL_PROFILER_PLUGIN first. Settings come twice, as RANKSCOPE_X and as NCCL_RANKSCOPE_X: some launchers forward
-// only names that begin with NCCL, and where both are there the first wins. Settings that the user has in the
-// environment already are mirrored likewise. An error is a value that can't be used.
+// NCCL_PROFILER_PLUGIN first, then CUDA's and NVTX's injection variables, which name the same library: where the user
+// has set one of these two to something else it is left as it is (OtherInjections tells). Settings come twice, as
+// RANKSCOPE_X and as NCCL_RANKSCOPE_X: some launchers forward only names that begin with NCCL, and where both are
+// there the first wins. Settings that the user has in the environment already are mirrored likewise. An error is a
+// value that can't be used.
 absl::StatusOr<std::vector<Variable>> RecordingVariables(const std::string& library, const RecordingOptions& options);
 
-enum class EnvironmentFormat { kShell, kTorchrun, kDeepSpeed, kSlurm, kMpirun, kDocker, kKubernetes };
+// A sentence for each injection variable that the user has set to another library.
+std::vector<std::string> OtherInjections(const std::string& library, const RecordingOptions& options);
+
+enum class EnvironmentFormat { kShell, kTorchrun, kAccelerate, kDeepSpeed, kSlurm, kMpirun, kDocker, kKubernetes };
 
 // By the user's word for it; false for an unknown one.
 bool ParseEnvironmentFormat(absl::string_view word, EnvironmentFormat* format);

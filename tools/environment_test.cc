@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -30,7 +31,18 @@ class EnvironmentTest : public ::testing::Test {
       unsetenv(absl::StrCat("RANKSCOPE_", setting.name).c_str());
       unsetenv(absl::StrCat("NCCL_RANKSCOPE_", setting.name).c_str());
     }
-    unsetenv("RANKSCOPE_LIBRARY");
+    for (const char* name : {"RANKSCOPE_LIBRARY", "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "PYTHONPATH"})
+      unsetenv(name);
+  }
+  // The three doors, each by its variable.
+  static std::vector<std::string> Doors() {
+    return {absl::StrCat("NCCL_PROFILER_PLUGIN=", kLibrary), absl::StrCat("CUDA_INJECTION64_PATH=", kLibrary),
+            absl::StrCat("NVTX_INJECTION64_PATH=", kLibrary)};
+  }
+  static std::vector<std::string> DoorsAnd(std::vector<std::string> more) {
+    std::vector<std::string> all = Doors();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
   }
   static std::vector<std::string> Pairs(const RecordingOptions& options) {
     const auto variables = RecordingVariables(kLibrary, options);
@@ -56,16 +68,43 @@ std::string OutputOf(const std::string& command) {
 TEST_F(EnvironmentTest, SettingsComeUnderBothNames) {
   RecordingOptions options;
   options.job = "night";
-  EXPECT_EQ(Pairs(options), (std::vector<std::string>{absl::StrCat("NCCL_PROFILER_PLUGIN=", kLibrary),
-                                                      "RANKSCOPE_JOB=night", "NCCL_RANKSCOPE_JOB=night"}));
+  EXPECT_EQ(Pairs(options), DoorsAnd({"RANKSCOPE_JOB=night", "NCCL_RANKSCOPE_JOB=night"}));
+}
+
+TEST_F(EnvironmentTest, ADoorThatAnotherToolHasIsLeftToIt) {
+  setenv("CUDA_INJECTION64_PATH", "/opt/nsys/libToolsInjection64.so", 1);
+  setenv("NVTX_INJECTION64_PATH", kLibrary, 1);
+  EXPECT_EQ(Pairs({}), (std::vector<std::string>{Doors()[0], Doors()[2]}));
+  ASSERT_EQ(OtherInjections(kLibrary, {}).size(), 1u);
+  EXPECT_THAT(OtherInjections(kLibrary, {})[0], HasSubstr("/opt/nsys/libToolsInjection64.so is kept"));
+  RecordingOptions options;
+  options.no_gpu = options.no_nvtx = true;
+  EXPECT_EQ(Pairs(options), std::vector<std::string>{Doors()[0]});
+  EXPECT_TRUE(OtherInjections(kLibrary, options).empty());
+}
+
+TEST_F(EnvironmentTest, TheHooksFolderGoesBeforeThePythonPathThatIsThere) {
+  const std::string lib = ::testing::TempDir() + "hook_test." + std::to_string(getpid());
+  std::filesystem::create_directories(lib + "/rankscope-hook");
+  RecordingOptions options;
+  options.hook = true;
+  EXPECT_THAT(std::string(RecordingVariables(lib + "/librankscope.so", options).status().message()),
+              HasSubstr("the Python hook is not in"));
+  std::ofstream(lib + "/rankscope-hook/sitecustomize.py") << "\n";
+  const auto value = [&] { return RecordingVariables(lib + "/librankscope.so", options)->at(3).value; };
+  EXPECT_EQ(value(), lib + "/rankscope-hook");
+  setenv("PYTHONPATH", "/mine", 1);
+  EXPECT_EQ(value(), lib + "/rankscope-hook:/mine");
+  setenv("PYTHONPATH", value().c_str(), 1);
+  EXPECT_EQ(value(), lib + "/rankscope-hook:/mine") << "not twice";
+  std::filesystem::remove_all(lib);
 }
 
 TEST_F(EnvironmentTest, WhatTheUserHasSetTravelsUnderBothNamesAndThePlainOneWins) {
   setenv("NCCL_RANKSCOPE_RING_BYTES", "8M", 1);
   setenv("RANKSCOPE_RING_BYTES", "64M", 1);
   setenv("RANKSCOPE_LIBRARY", "/not/a/setting", 1);
-  EXPECT_EQ(Pairs({}), (std::vector<std::string>{absl::StrCat("NCCL_PROFILER_PLUGIN=", kLibrary),
-                                                 "RANKSCOPE_RING_BYTES=64M", "NCCL_RANKSCOPE_RING_BYTES=64M"}));
+  EXPECT_EQ(Pairs({}), DoorsAnd({"RANKSCOPE_RING_BYTES=64M", "NCCL_RANKSCOPE_RING_BYTES=64M"}));
 }
 
 TEST_F(EnvironmentTest, AFlagWinsOverTheEnvironment) {
@@ -85,7 +124,7 @@ TEST_F(EnvironmentTest, AJobsNameThatIsNoFoldersNameIsRefused) {
 TEST_F(EnvironmentTest, ADirectoryBecomesAbsolute) {
   RecordingOptions options;
   options.directory = "rings";
-  EXPECT_EQ(RecordingVariables(kLibrary, options)->at(1).value.substr(0, 1), "/");
+  EXPECT_EQ(RecordingVariables(kLibrary, options)->at(3).value.substr(0, 1), "/");
 }
 
 TEST_F(EnvironmentTest, ALineBreakIsRefused) {
@@ -101,7 +140,7 @@ TEST_F(EnvironmentTest, EveryLineForDeepSpeedIsAnAssignment) {
   const std::string text = Format(EnvironmentFormat::kDeepSpeed, options);
   ASSERT_EQ(text.back(), '\n');
   std::vector<std::string> lines = absl::StrSplit(text.substr(0, text.size() - 1), '\n');
-  EXPECT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines.size(), 7u);
   for (const std::string& line : lines) EXPECT_THAT(line, ::testing::MatchesRegex("[A-Z_0-9]+=.+"));
 }
 

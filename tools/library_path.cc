@@ -47,4 +47,12 @@ absl::StatusOr<std::string> FindLibrary() {
                                           "; set RANKSCOPE_LIBRARY to where it is"));
 }
 
+absl::StatusOr<std::string> FindHook(const std::string& library) {
+  std::error_code error;
+  const fs::path folder = fs::path(library).parent_path() / "rankscope-hook";
+  if (fs::is_regular_file(folder / "sitecustomize.py", error)) return folder.string();
+  return absl::NotFoundError(absl::StrCat("the Python hook is not in ", folder.string(),
+                                          "; it lies beside librankscope.so, or leave --hook out"));
+}
+
 }  // namespace rankscope::tools

@@ -12,6 +12,9 @@ namespace rankscope::tools {
 // NCCL cuts names at 255 bytes: a longer path is an error.
 absl::StatusOr<std::string> FindLibrary();
 
+// The folder of the Python hook (sitecustomize.py), which lies beside the library.
+absl::StatusOr<std::string> FindHook(const std::string& library);
+
 }  // namespace rankscope::tools
 
 #endif  // RANKSCOPE_TOOLS_LIBRARY_PATH_H_

@@ -24,6 +24,7 @@
 #include "analysis/recording/ring_set.h"
 #include "tools/answer.h"
 #include "tools/commands.h"
+#include "tools/deepspeed_environment.h"
 #include "tools/diagnostics.h"
 #include "tools/environment.h"
 #include "tools/library_path.h"
@@ -228,6 +229,7 @@ bool Prepare(const RunOptions& options, const std::vector<std::string>& command,
     return false;
   }
   *variables = *std::move(found);
+  for (const std::string& note : OtherInjections(*library, recording)) PrintNote("run", note);
   const char* theirs = std::getenv("NCCL_PROFILER_PLUGIN");
   if (theirs != nullptr && *theirs != '\0' && !IsOurPlugin(theirs, *library) && !options.force) {
     PrintWarning("run",
@@ -253,7 +255,14 @@ int Run(const RunOptions& options, const Invocation& invocation) {
   const bool merges = records && !options.no_merge && !StartedOncePerRank();
   if (records) PrintNote("run", absl::StrCat("job ", job, ", rings in ", folders.Text()));
 
+  DeepSpeedEnvironment deepspeed;
+  if (records) {
+    const absl::Status status = deepspeed.Write(command, variables);
+    if (!status.ok()) PrintWarning("run", status.message());
+    for (const std::string& note : deepspeed.notes()) PrintNote("run", note);
+  }
   const absl::StatusOr<CommandEnd> end = RunCommand(command, variables);
+  if (const absl::Status status = deepspeed.Restore(); !status.ok()) PrintWarning("run", status.message());
   if (!end.ok()) return FailWith("run", end.status());
   if (!end->start_error.empty()) {
     PrintError("run", end->start_error);
@@ -279,6 +288,10 @@ void AddRun(CLI::App& app, Invocation* invocation) {
   sub->add_option("--dir", options->recording.directory, "where the rings go (else /dev/shm/rankscope-<uid>)");
   sub->add_option("--events", options->recording.events, "NCCL events to record (docs/environment.md)");
   sub->add_option("--ring-bytes", options->recording.ring_bytes, "size of a process's ring, for example 64M");
+  sub->add_flag("--no-gpu", options->recording.no_gpu, "leave CUDA_INJECTION64_PATH alone: no kernels and copies");
+  sub->add_flag("--no-nvtx", options->recording.no_nvtx, "leave NVTX_INJECTION64_PATH alone: no ranges");
+  sub->add_flag("--hook", options->recording.hook,
+                "the Python hook too (PYTHONPATH): data loading, optimizer, checkpoints, garbage collection");
   sub->add_option("-o,--output", options->output, "the timeline; else <job>.rsc here, or a free name near it");
   sub->add_flag("--no-report", options->no_report, "merge, but print no report");
   sub->add_flag("--no-merge", options->no_merge, "leave the rings as they are");
