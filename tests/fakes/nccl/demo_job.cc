@@ -26,9 +26,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/fakes/nccl/demo_gpu.h"
 #include "tests/fakes/nccl/profiler_host.h"
 
 namespace {
+
+using rankscope::testing::DemoGpu;
 
 using rankscope::testing::CommIdentity;
 using rankscope::testing::EventFields;
@@ -38,6 +41,7 @@ struct Options {
   int ranks = 4, steps = 30, api = 5;
   int slow_rank = -1, hang_rank = -1, hang_step = 5, mismatch_rank = -1, kill_rank = -1;
   double compute_ms = 10, slow_ms = 15, patience_s = 600, gigabytes_per_s = 8;
+  std::string doubles;  // the folder of the stand-ins for libcuda and libcupti; empty = no GPU
 };
 
 struct Operation {
@@ -72,6 +76,7 @@ uint64_t Bytes(const Operation& op) {
 // Work of the proxy thread: the network operations of one launch.
 struct ProxyWork {
   std::vector<uint64_t> parents;  // one, or Send and Recv
+  uint64_t kernel = 0;            // NCCL's on the GPU
   int index;                      // of the operation in the job
   double transfer_ms;
 };
@@ -82,6 +87,8 @@ class Rank {
       : options_(options), rank_(rank), arrived_(arrived), random_(static_cast<uint32_t>(rank)) {}
 
   int Run() {
+    const char* library = std::getenv("NCCL_PROFILER_PLUGIN");
+    gpu_.Open(options_.doubles, library == nullptr ? "" : library);
     const bool recorded = host_.OpenAsNccl(options_.api);
     if (!recorded && rank_ == 0)
       std::fprintf(stderr, "rankscope_demo_job: no profiler plugin, as NCCL would say: %s\n", host_.why().c_str());
@@ -114,8 +121,10 @@ class Rank {
   bool Step(int step) {
     const bool special = step == options_.hang_step;
     if (special && rank_ == options_.kill_rank) raise(SIGKILL);
+    LoadBatch();
     Compute(rank_ == options_.slow_rank ? options_.slow_ms : 0);
     for (int i = 0; i < kOperationsPerStep; ++i) {
+      if (i == 2) Optimize();
       if (special && rank_ == options_.hang_rank && i == 2) return WaitInVain();
       Operation op = kStep[i];
       if (special && rank_ == options_.mismatch_rank && i == 0) op = {"AllReduce", 2 << 20, "ncclBfloat16", false};
@@ -124,18 +133,42 @@ class Rank {
       if (never) return WaitFor(step * kOperationsPerStep + i);  // as with a loss.item() behind it
       if (i + 1 < kOperationsPerStep) SleepMs(0.3);
     }
-    return WaitFor(step * kOperationsPerStep + kOperationsPerStep - 1);
+    const uint64_t begin = gpu_.NowNs();
+    const bool done = WaitFor(step * kOperationsPerStep + kOperationsPerStep - 1);
+    gpu_.Waited(begin, gpu_.NowNs());
+    return done;
   }
 
+  // With a GPU a step has its phases, as the Python hook would mark them, and the kernels of each.
+  void LoadBatch() {
+    if (!gpu_.there()) return;
+    gpu_.Push("data_loading");
+    const uint64_t begin = gpu_.NowNs();
+    SleepMs(0.5);
+    gpu_.CopiedBatch(begin, gpu_.NowNs(), 8 << 20);
+    gpu_.Pop();
+  }
   void Compute(double extra_ms) {
     std::uniform_real_distribution<double> jitter(0.97, 1.03);
-    SleepMs(options_.compute_ms * jitter(random_) + extra_ms);
+    const double compute_ms = options_.compute_ms * jitter(random_) + extra_ms;
+    Phase("forward", compute_ms / 3, "_ZN4demo12forward_gemmILi128EEEvPKfPf", 12);
+    Phase("backward", compute_ms * 2 / 3, "_ZN4demo13backward_gemmILi128EEEvPKfPf", 24);
+  }
+  void Optimize() {
+    if (gpu_.there()) Phase("optimizer", 0.5, "_ZN4demo18multi_tensor_applyEPf", 2);
+  }
+  void Phase(const char* name, double ms, const char* kernel, int kernels) {
+    gpu_.Push(name);
+    const uint64_t begin = gpu_.NowNs();
+    SleepMs(ms);
+    gpu_.Computed(begin, gpu_.NowNs(), kernel, kernels);
+    gpu_.Pop();
   }
 
   // The training thread's part, in the order of NCCL 2.28: group, call, launch, plan, operation (before 2.28: group,
   // operation).
   void Issue(const Operation& op, int index, bool never_arrives) {
-    ProxyWork work{{}, index, static_cast<double>(Bytes(op)) / (options_.gigabytes_per_s * 1e6)};
+    ProxyWork work{{}, 0, index, static_cast<double>(Bytes(op)) / (options_.gigabytes_per_s * 1e6)};
     const bool api = options_.api >= 5;
     EventFields group;
     uint64_t group_handle = 0;
@@ -152,7 +185,11 @@ class Rank {
       launch.type = rankscope::testing::kNcclKernelLaunch;
       launch.stream = 0x7000;
       launch.parent = group_handle;
-      Stop(Start(launch));
+      const uint64_t launch_handle = Start(launch);
+      work.kernel = gpu_.StartNccl(KernelOf(op), launch.stream);
+      Stop(launch_handle);
+    } else {
+      work.kernel = gpu_.StartNccl(KernelOf(op), 0x7000);
     }
     EventFields plan;
     plan.type = rankscope::testing::kNcclGroup;
@@ -165,6 +202,16 @@ class Rank {
     const std::lock_guard<std::mutex> lock(mutex_);
     queue_.push_back(std::move(work));
     wake_.notify_all();
+  }
+
+  // Names of NCCL 2.19 and later.
+  static const char* KernelOf(const Operation& op) {
+    if (op.send_recv) return "_Z22ncclDevKernel_SendRecv24ncclDevKernelArgsStorageILm4096EE";
+    if (std::strcmp(op.func, "AllReduce") == 0)
+      return "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+    if (std::strcmp(op.func, "AllGather") == 0)
+      return "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE";
+    return "_Z44ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE";
   }
 
   static std::vector<const char*> Parts(const Operation& op) {
@@ -261,6 +308,7 @@ class Rank {
       }
       SleepMs(work.transfer_ms);
       for (const uint64_t handle : handles) Stop(handle);
+      gpu_.EndNccl(work.kernel);
       const std::lock_guard<std::mutex> done(mutex_);
       finished_ = work.index;
       wake_.notify_all();
@@ -288,6 +336,7 @@ class Rank {
   std::atomic<int>* const arrived_;
   std::mt19937 random_;
   ProfilerHost host_;
+  DemoGpu gpu_;
   bool loaded_ = false;
   void* context_ = nullptr;
   uint64_t seq_[8] = {};
@@ -307,6 +356,7 @@ void PrintHelp() {
       "  --hang-rank R  --hang-step K (5)     rank R never joins the third operation of step K\n"
       "  --mismatch-rank R                    rank R calls AllReduce where the others call ReduceScatter in step K\n"
       "  --kill-rank R                        rank R is killed (SIGKILL) at step K\n"
+      "  --doubles DIR                        stand-ins for libcuda and libcupti are there: a GPU that isn't one\n"
       "  --patience-s X (600)                 how long a rank waits before it gives the job up (exit status 1)");
 }
 
@@ -315,8 +365,8 @@ bool Parse(int argc, char** argv, Options* options) {
       {"ranks", 1, nullptr, 'n'},      {"steps", 1, nullptr, 's'},      {"api", 1, nullptr, 'a'},
       {"compute-ms", 1, nullptr, 'c'}, {"slow-rank", 1, nullptr, 'r'},  {"slow-ms", 1, nullptr, 'm'},
       {"hang-rank", 1, nullptr, 'h'},  {"hang-step", 1, nullptr, 'k'},  {"mismatch-rank", 1, nullptr, 'x'},
-      {"kill-rank", 1, nullptr, 'K'},  {"patience-s", 1, nullptr, 'p'}, {"help", 0, nullptr, '?'},
-      {nullptr, 0, nullptr, 0}};
+      {"kill-rank", 1, nullptr, 'K'},  {"patience-s", 1, nullptr, 'p'}, {"doubles", 1, nullptr, 'd'},
+      {"help", 0, nullptr, '?'},       {nullptr, 0, nullptr, 0}};
   for (int c = 0; (c = getopt_long(argc, argv, "", kLong, nullptr)) != -1;) {
     const double value = optarg != nullptr ? std::atof(optarg) : 0;
     const int whole = static_cast<int>(value);
@@ -350,6 +400,9 @@ bool Parse(int argc, char** argv, Options* options) {
         break;
       case 'K':
         options->kill_rank = whole;
+        break;
+      case 'd':
+        options->doubles = optarg;
         break;
       case 'p':
         options->patience_s = value;
@@ -385,7 +438,8 @@ int main(int argc, char** argv) {
       setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
       setenv("WORLD_SIZE", std::to_string(options.ranks).c_str(), 1);
       setenv("LOCAL_WORLD_SIZE", std::to_string(options.ranks).c_str(), 1);
-      std::_Exit(Rank(options, rank, arrived).Run());
+      // Never destroyed: as in a training process, threads and records live until the process ends.
+      std::exit((new Rank(options, rank, arrived))->Run());
     }
     children.push_back(child);
   }
