@@ -44,6 +44,7 @@ class ReportBuilder : public OperationSink {
     report_.totals = totals_.Finish();
     report_.matcher = matcher_.stats();
     report_.coverage = DescribeCoverage(ranks_, communicators_, report_.matcher);
+    if (report_.operations_with_gpu_times > 0) LeaveOutNotesOnEnds();
     report_.hang = hang_.Finish();
     report_.hang.warnings = report_.warnings;
     CountUnfinished();
@@ -70,6 +71,18 @@ class ReportBuilder : public OperationSink {
   }
 
  private:
+  // Notes on ends that NCCL alone can't see: their kernels are there.
+  void LeaveOutNotesOnEnds() {
+    for (auto* notes : {&report_.coverage.not_reported, &report_.coverage.not_trusted}) {
+      notes->erase(std::remove_if(notes->begin(), notes->end(),
+                                  [](const CoverageNote& note) {
+                                    return note.id == "end_inside_a_node" || note.id == "end_from_proxy" ||
+                                           note.id == "ends_not_recorded";
+                                  }),
+                   notes->end());
+    }
+  }
+
   void ReadEvents() {
     const auto stream = recording_.Events(WantedKinds());
     std::vector<Event> batch(4096);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real processes, the built library and program, end to end: a job's rings to an answer on the terminal.
 
-  e2e_test.py --bin BIN_DIR --library SO [TEST...]          (Python's unittest; standard library only)
+  e2e_test.py --bin BIN_DIR --library SO --doubles FOLDER [TEST...]          (Python's unittest; standard library only)
 """
 import argparse
 import json
@@ -43,6 +43,35 @@ class EndToEnd(unittest.TestCase):
 
     def flat(self, text):
         return " ".join(text.split())
+
+    def test_one_timeline_has_all_sources_and_the_phases_are_right(self):
+        """NCCL's plugin, CUPTI by the stand-in, the hook's marks: under `rankscope run`, which sets the doors."""
+        timeline = self.dir / "all.rsc"
+        self.tool("run", "--no-report", "-o", timeline, "--", f"{ARGS.bin}/rankscope_demo_job", "--doubles", ARGS.doubles,
+                  "--ranks", 3, "--steps", 20, "--slow-rank", 1, "--slow-ms", 20, "--compute-ms", 12)
+        report = json.loads(self.tool("report", "--json", timeline))
+        self.assertEqual(report["skew"]["stragglers"][0]["rank"], 1)
+        join = report["gpu"]["join"]
+        # Five operations a step and rank, Send and Recv in one launch.
+        self.assertEqual((join["nccl_kernels"], join["launches"], join["joined"]), (300, 300, 300))
+        for rank in report["gpu"]["ranks"]:
+            self.assertEqual(rank["doors"], ["nccl_plugin", "cuda_injection", "python_hook"])
+            self.assertEqual(rank["source"]["state"], "armed")
+            self.assertEqual(rank["kernels"], 20 * (12 + 24 + 2 + 5))
+            self.assertEqual(rank["copies"]["host to device"]["bytes"], 20 * (8 << 20))
+        for rank in report["phases"]["ranks"]:
+            phases = {k: v / 1e6 for k, v in rank["phases_ns"].items()}
+            compute = 20 * (32 if rank["rank"] == 1 else 12)
+            # The job sleeps at least as long as it is told to; a loaded machine lets it sleep longer.
+            self.assertGreaterEqual(phases["forward"], 0.96 * compute / 3)
+            self.assertGreaterEqual(phases["backward"], 0.96 * compute * 2 / 3)
+            self.assertGreaterEqual(phases["data loading"], 20 * 0.5)
+            self.assertGreaterEqual(phases["optimizer"], 20 * 0.5)
+            self.assertEqual(sum(rank["phases_ns"].values()) + rank["other_ns"], rank["window_ns"])
+        text = self.tool("phases", timeline)
+        self.assertIn("Most of the host's time is", text)
+        self.assertIn("demo::backward_gemm", text)
+        self.assertIn("GpuKernel", self.tool("dump", "--kind", "gpukernel", "--limit", 3, timeline))
 
     def test_the_slow_rank_is_named_in_text_and_json(self):
         for api in (1, 4, 5, 7):
@@ -130,5 +159,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--library", required=True)
+    parser.add_argument("--doubles", required=True)
     ARGS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
