@@ -35,6 +35,7 @@ void AddReport(CLI::App& app, Invocation* invocation);
 void AddSkew(CLI::App& app, Invocation* invocation);
 void AddPhases(CLI::App& app, Invocation* invocation);
 void AddHang(CLI::App& app, Invocation* invocation);
+void AddDoctor(CLI::App& app, Invocation* invocation);
 
 // What the subcommands that answer have in common.
 struct AnswerOptions {

@@ -72,6 +72,7 @@ int Main(int argc, char** argv) {
   app.footer(kFooter);
   AddRun(app, &invocation);
   AddEnv(app, &invocation);
+  AddDoctor(app, &invocation);
   AddLs(app, &invocation);
   AddDump(app, &invocation);
   AddMerge(app, &invocation);
