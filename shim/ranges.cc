@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "recorder/session.h"
 
@@ -174,6 +175,19 @@ void CloseLeftOver(Stack* stack, const OpenRange& incoming, uint64_t now) {
   }
 }
 
+// A data-loader worker inherits the library, the hook and NVTX's tables from the process that trains. It records when
+// NCCL or CUDA starts the recorder in it, not for a range.
+pid_t g_home = 0;         // the process that the library was loaded in
+uint32_t g_is_child = 0;  // found to be another one
+__attribute__((constructor)) void RememberHome() { g_home = getpid(); }
+
+bool IsForkedChild() {
+  if (LoadRelaxed(g_is_child) != 0) return true;
+  if (getpid() == g_home) return false;
+  StoreRelaxed(g_is_child, 1u);
+  return true;
+}
+
 class KeepErrno {
  public:
   KeepErrno() : saved_(errno) {}
@@ -190,7 +204,7 @@ class KeepErrno {
 bool Recording(schema::Door door) {
   if (__builtin_expect(!recorder::Active(), 0)) {
     const KeepErrno keep;
-    if (!recorder::Start()) return false;
+    if (IsForkedChild() || !recorder::Start()) return false;
   }
   const uint32_t generation = g_session.generation;
   if (__builtin_expect((LoadRelaxed(g_noted_doors) & door) == 0 || LoadRelaxed(g_noted_generation) != generation,

@@ -226,14 +226,27 @@ TEST_F(RangesTest, ManyThreadsAtOnceLoseNothing) {
   EXPECT_EQ(Lost(LossReason::kRangeUnbalanced), 0u);
 }
 
-TEST_F(RangesTest, AForkedChildBeginsAnew) {
+TEST_F(RangesTest, AForkedChildMakesNoRingForARange) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool quiet = !Recording(schema::kDoorNvtx) && !Recording(schema::kDoorHook) &&
+                       rankscope_hook_v1(1, "gc", 0) == 1 && !recorder::Active();
+    _exit(quiet ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_));
+}
+
+TEST_F(RangesTest, AForkedChildThatNcclStartsBeginsAnew) {
   ASSERT_TRUE(Recording(schema::kDoorNvtx));
   PushRange(Text("parent's"));
   Handle* domain = NewDomain("shared domain");
   const pid_t child = fork();
   if (child == 0) {
-    bool good = Recording(schema::kDoorNvtx);
-    good = good && PopRange(nullptr) == -1;  // what was open is the parent's
+    bool good = recorder::Start() && Recording(schema::kDoorNvtx);  // as the plugin does
+    good = good && PopRange(nullptr) == -1;                         // what was open is the parent's
     PushRange(Text("child's", domain));
     good = good && PopRange(domain) == 0 && Names() == std::vector<std::string>{"child's"} &&
            NameOf(Records()[0].payload.range.domain) == "shared domain" &&
