@@ -28,6 +28,7 @@ uint32_t g_doors = 0;                    // schema::Door
 
 // In the child: forget the ring (it is the parent's), the lanes, and the lock that another thread may have held.
 void AfterForkInChild() {
+  if (Active()) StoreRelaxed(g_session.forked, 1u);
   StoreRelease(g_session.active, 0u);
   t_lane = nullptr;
   ForgetLanes();
@@ -153,6 +154,7 @@ bool StartLocked() {
   SetUpLanes(ring.geometry);
   StoreRelaxed(g_session.header->state, static_cast<uint32_t>(schema::RingState::kRecording));
   StoreRelease(g_session.header->magic, schema::kRingMagic);
+  StoreRelaxed(g_session.forked, 0u);
   StoreRelease(g_session.active, 1u);
   OrShared(g_session.header->doors, LoadRelaxed(g_doors));
   LogInfo("recording to %s (%llu KiB)", ring.path, static_cast<unsigned long long>(ring.geometry.file_bytes >> 10));

@@ -22,6 +22,7 @@ namespace rankscope::recorder {
 // arrive while static destructors run.
 struct Session {
   uint32_t active = 0;  // 1 = recording
+  uint32_t forked = 0;  // 1 = a forked child of a process that records, in which nothing has started it again
   uint32_t salt = 0;    // random per process: tells our handles from another process's (PXN)
   schema::RingHeader* header = nullptr;
   schema::ProcessIdentity* identity = nullptr;

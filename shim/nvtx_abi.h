@@ -1,9 +1,8 @@
-// NVTX version 3 as its injections see it: the tables that a shared library with NVTX's header in it offers, and what
-// its calls carry.
-//
-// Our own declarations, so that the library builds without the headers; nvtx_abi_checks.cc compares them where they
-// are. Layouts have not changed since version 2 of the attributes, and grow by `size`. Constants and plain structs:
-// any thread.
+// What an NVTX v3 injection needs of NVTX, in our own words, so that the build needs no NVTX header: the export
+// tables by which a library is attached, the numbers of the calls, the layout of event attributes and of extended
+// payloads. All of it is frozen by NVTX's promise that old programs work with new tools; nvtx_abi_checks.cc compares
+// it with the real headers where they are found. Declarations only: nothing here runs, on any thread. Must never
+// include an NVTX header.
 #ifndef RANKSCOPE_SHIM_NVTX_ABI_H_
 #define RANKSCOPE_SHIM_NVTX_ABI_H_
 
@@ -12,120 +11,162 @@
 
 namespace rankscope::shim::nvtx {
 
-inline constexpr uint32_t kTableCallbacks = 1;  // NvtxExportTableID
+// ---- How a copy of NVTX's header (one in each shared library) hands out its function pointers.
+enum ExportTableId : uint32_t { kExportCallbacks = 1, kExportVersionInfo = 3 };
+enum Module : int { kModuleCore = 1, kModuleCuda = 2, kModuleCore2 = 5 };
 
-enum Module : uint32_t { kCore = 1, kCore2 = 5 };
+using FunctionPointer = void (*)();
+using FunctionTable = FunctionPointer**;  // entry k points at the variable that holds the k-th call's function
+struct ExportTableCallbacks {
+  size_t struct_bytes;
+  // Gives the module's table and its number of entries; 0 = no such module.
+  int (*get_module_function_table)(Module module, FunctionTable* table, unsigned int* entries);
+};
+using GetExportTable = const void* (*)(uint32_t export_table_id);
 
 enum CoreCall : uint32_t {
-  kMarkEx = 1,
-  kMarkA = 2,
-  kMarkW = 3,
-  kRangeStartEx = 4,
-  kRangeStartA = 5,
-  kRangeStartW = 6,
-  kRangeEnd = 7,
-  kRangePushEx = 8,
-  kRangePushA = 9,
-  kRangePushW = 10,
-  kRangePop = 11,
+  kCoreMarkEx = 1,
+  kCoreMarkA = 2,
+  kCoreMarkW = 3,
+  kCoreRangeStartEx = 4,
+  kCoreRangeStartA = 5,
+  kCoreRangeStartW = 6,
+  kCoreRangeEnd = 7,
+  kCoreRangePushEx = 8,
+  kCoreRangePushA = 9,
+  kCoreRangePushW = 10,
+  kCoreRangePop = 11,
 };
 enum Core2Call : uint32_t {
-  kDomainMarkEx = 1,
-  kDomainRangeStartEx = 2,
-  kDomainRangeEnd = 3,
-  kDomainRangePushEx = 4,
-  kDomainRangePop = 5,
-  kDomainRegisterStringA = 10,
-  kDomainRegisterStringW = 11,
-  kDomainCreateA = 12,
-  kDomainCreateW = 13,
+  kCore2DomainMarkEx = 1,
+  kCore2DomainRangeStartEx = 2,
+  kCore2DomainRangeEnd = 3,
+  kCore2DomainRangePushEx = 4,
+  kCore2DomainRangePop = 5,
+  kCore2DomainRegisterStringA = 10,
+  kCore2DomainRegisterStringW = 11,
+  kCore2DomainCreateA = 12,
+  kCore2DomainCreateW = 13,
+  kCore2DomainDestroy = 14,
 };
 
-using Function = void (*)();
-struct CallbackTable {
-  size_t struct_bytes;
-  int (*module_functions)(uint32_t module, Function*** table, unsigned* count);
-};
-using GetExportTable = const void* (*)(uint32_t id);
+// ---- What a call brings.
+using DomainHandle = void*;  // given out by the tool; null = the default domain
+using StringHandle = void*;  // given out by the tool
+using RangeId = uint64_t;    // given out by the tool
 
-enum MessageType : int32_t { kNoMessage = 0, kAscii = 1, kUnicode = 2, kRegistered = 3 };
+enum MessageType : int32_t { kMessageNone = 0, kMessageAscii = 1, kMessageUnicode = 2, kMessageRegistered = 3 };
 enum PayloadType : int32_t {
-  kNoPayload = 0,
-  kUnsigned64 = 1,
-  kSigned64 = 2,
-  kDouble = 3,
-  kUnsigned32 = 4,
-  kSigned32 = 5,
-  kFloat = 6,
+  kPayloadNone = 0,
+  kPayloadUint64 = 1,
+  kPayloadInt64 = 2,
+  kPayloadDouble = 3,
+  kPayloadUint32 = 4,
+  kPayloadInt32 = 5,
+  kPayloadFloat = 6,
+  kPayloadExtended = static_cast<int32_t>(0xDFBD0009u),  // payload is the address of payload_count PayloadData
 };
-// The payload is an array of `reserved0` PayloadData at payload.unsigned64.
-inline constexpr int32_t kExtendedPayload = static_cast<int32_t>(0xDFBD0009u);
 
-struct Attributes {
-  uint16_t version, size;
+// Versions 1 to 3 of NVTX lay it out alike.
+struct EventAttributes {
+  uint16_t version;
+  uint16_t size;  // bytes of the caller's struct
   uint32_t category;
   int32_t color_type;
   uint32_t color;
-  int32_t payload_type, reserved0;
+  int32_t payload_type;   // PayloadType
+  int32_t payload_count;  // of kPayloadExtended; reserved, 0 with the others
   union {
-    uint64_t unsigned64;
-    int64_t signed64;
-    double real64;
-    uint32_t unsigned32;
-    int32_t signed32;
-    float real32;
+    uint64_t u64;
+    int64_t i64;
+    double f64;
+    uint32_t u32;
+    int32_t i32;
+    float f32;
   } payload;
-  int32_t message_type;
+  int32_t message_type;  // MessageType
   union {
     const char* ascii;
     const wchar_t* unicode;
-    void* registered;
+    StringHandle registered;
   } message;
 };
-static_assert(sizeof(Attributes) == 48);
-// The caller's struct reaches to the end of its message.
-inline constexpr uint16_t kLeastAttributes = 48;
+static_assert(sizeof(EventAttributes) == 48);
 
-// ---- the payload extension: schemas of structs, registered with a domain
-struct PayloadData {
-  uint64_t schema;
-  size_t bytes;
-  const void* data;
-};
-inline constexpr uint16_t kPayloadModule = 2;
-inline constexpr size_t kSchemaRegisterSlot = 0;
+inline constexpr int kNoPushPopTracking = -2;
 
+// ---- The payload extension: attached by an entry point of its own, InitializeInjectionNvtxExtension.
 struct ExtensionSegment {
   size_t id;
-  size_t slots;
-  intptr_t* functions;
+  size_t slot_count;
+  intptr_t* slots;  // slot k holds the k-th call's function
 };
 struct ExtensionModule {
-  uint16_t nvtx_version, struct_bytes, module, compatibility;
+  uint16_t nvtx_version;
+  uint16_t struct_bytes;
+  uint16_t module_id;
+  uint16_t compatibility;
   size_t segment_count;
   ExtensionSegment* segments;
-  void* get_export_function;
+  intptr_t (*get_export_function)(uint32_t id);
   const void* info;
 };
+inline constexpr uint16_t kExtensionPayload = 2;
 
+enum PayloadCall : uint32_t {
+  kPayloadSchemaRegister = 0,
+  kPayloadEnumRegister = 1,
+  kPayloadMark = 2,
+  kPayloadRangePush = 3,
+  kPayloadRangePop = 4,
+  kPayloadRangeStart = 5,
+  kPayloadRangeEnd = 6,
+};
+
+struct PayloadData {
+  uint64_t schema_id;
+  size_t bytes;
+  const void* payload;
+};
 struct SchemaEntry {
-  uint64_t flags, type;
+  uint64_t flags;
+  uint64_t type;  // EntryType, or another schema's id
   const char* name;
   const char* description;
-  uint64_t detail, offset;
+  uint64_t array_or_union_detail;
+  uint64_t offset;  // 0 = behind the entry before it, aligned
   const void* semantics;
   const void* reserved;
 };
-inline constexpr uint64_t kSchemaHasId = 1u << 8;  // bit of Schema::fields
-struct Schema {
-  uint64_t fields;
+enum SchemaField : uint64_t {
+  kSchemaHasName = 1 << 1,
+  kSchemaHasEntries = 1 << 4,
+  kSchemaHasEntryCount = 1 << 5,
+  kSchemaHasId = 1 << 8,
+};
+struct SchemaAttributes {
+  uint64_t field_mask;  // SchemaField bits
   const char* name;
-  uint64_t type, flags;
+  uint64_t type;
+  uint64_t flags;
   const SchemaEntry* entries;
   size_t entry_count;
-  size_t static_bytes, alignment;
-  uint64_t id;
+  size_t static_bytes;
+  size_t pack_align;
+  uint64_t schema_id;
+  void* extension;
 };
+enum EntryType : uint64_t {
+  kEntryInt = 5,
+  kEntryUint = 6,
+  kEntryUlonglong = 10,
+  kEntryInt32 = 15,
+  kEntryUint32 = 16,
+  kEntryInt64 = 17,
+  kEntryUint64 = 18,
+  kEntrySize = 22,
+};
+inline constexpr uint64_t kDynamicSchemaIds = uint64_t{1} << 32;  // ids that the tool gives out begin here
 
 }  // namespace rankscope::shim::nvtx
 

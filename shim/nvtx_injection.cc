@@ -1,235 +1,265 @@
-// What NVTX calls when NVTX_INJECTION64_PATH names this library: once for each shared library that has NVTX's header
-// in it, on whatever thread makes that library's first NVTX call, perhaps on several at once. Fills that library's
-// tables with the functions below, which turn NVTX's calls into ranges. Must never: start the recorder (the first
-// range does), fail in a way that would turn NVTX off for the caller, or believe a handle.
-#include <string.h>
+// The door for NVTX: each shared library that carries NVTX's header (torch, NCCL, cuBLAS, Python's nvtx, ...) loads
+// librankscope.so by NVTX_INJECTION64_PATH with its first NVTX call and calls InitializeInjectionNvtx2 here, once per
+// library, on any thread, several at once; NCCL's and others' extended payloads come by
+// InitializeInjectionNvtxExtension. Both only fill the caller's function table and always accept: a refusal would
+// leave that library without NVTX for ever. The recorder is started by the first range, never here. The callbacks run
+// inside the user's hot path and must never block, print or fail.
+#include <stdint.h>
 
-#include "recorder/config.h"
-#include "recorder/session.h"
 #include "shim/nvtx_abi.h"
-#include "shim/ranges.h"
+#include "shim/nvtx_payload.h"
+#include "shim/range_names.h"
+#include "shim/range_stack.h"
 
 namespace rankscope::shim {
 namespace {
 
-using recorder::LoadAcquire;
-using recorder::StoreRelaxed;
-using recorder::StoreRelease;
+using nvtx::DomainHandle;
+using nvtx::EventAttributes;
+using nvtx::PayloadData;
+using nvtx::RangeId;
+using schema::kDoorNvtx;
+using schema::RangeForm;
 
-// ---- schemas of the payload extension: where NCCL's structs keep the bytes and the communicator
-// -------------------------------
-constexpr uint32_t kSchemas = 256;
-constexpr uint64_t kFirstOwnSchema = uint64_t{1} << 32;
-struct KnownSchema {
-  uint64_t id;                        // 0 = free; stored last
-  int16_t bytes_offset, comm_offset;  // -1 = has none
-};
-KnownSchema g_schemas[kSchemas];
-uint32_t g_schema_count = 0;
-
-bool Contains(const char* text, const char* part) { return text != nullptr && strstr(text, part) != nullptr; }
-
-// NCCL's entries are named in words ("Message size [bytes]", "NCCL communicator ID"), which have stayed from 2.16
-// to 2.30.
-uint64_t RegisterSchema(void*, const nvtx::Schema* schema) {
-  if (schema == nullptr) return 0;
-  const uint32_t index = recorder::AddShared(g_schema_count, 1u);
-  const bool has_id = (schema->fields & nvtx::kSchemaHasId) != 0 && schema->id != 0;
-  const uint64_t id = has_id ? schema->id : kFirstOwnSchema + index;
-  if (index >= kSchemas) {
-    StoreRelaxed(g_schema_count, kSchemas);
-    return id;
-  }
-  KnownSchema& known = g_schemas[index];
-  known.bytes_offset = known.comm_offset = -1;
-  for (size_t i = 0; schema->entries != nullptr && i < schema->entry_count && i < 64; ++i) {
-    const nvtx::SchemaEntry& entry = schema->entries[i];
-    if (entry.offset > 0x7f00) continue;
-    if (Contains(entry.name, "essage size")) known.bytes_offset = static_cast<int16_t>(entry.offset);
-    if (Contains(entry.name, "ommunicator ID") && known.comm_offset < 0)
-      known.comm_offset = static_cast<int16_t>(entry.offset);
-  }
-  StoreRelease(known.id, id);
-  return id;
+// The name of an NVTX range says nothing about phases here: that is decided offline.
+NameInfo WithoutPhase(NameInfo name) {
+  name.phase = schema::Phase::kUnknown;
+  return name;
 }
-
-uint64_t ReadWord(const nvtx::PayloadData& payload, int16_t offset) {
-  uint64_t word = 0;
-  if (offset >= 0 && payload.data != nullptr && static_cast<size_t>(offset) + 8 <= payload.bytes)
-    memcpy(&word, static_cast<const char*>(payload.data) + offset, 8);
-  return word;
+NameInfo NameOfAscii(RangeThread* thread, const char* text) { return WithoutPhase(NameOf(&thread->names, text)); }
+__attribute__((noinline)) NameInfo NameOfWide(RangeThread* thread, const wchar_t* text) {
+  char narrow[kWideTextBytes];
+  NarrowText(text, narrow, sizeof(narrow));
+  return NameOfAscii(thread, narrow);
 }
-
-void ReadExtendedPayload(const nvtx::Attributes& attributes, RangeText* text) {
-  const auto* payloads = reinterpret_cast<const nvtx::PayloadData*>(attributes.payload.unsigned64);
-  if (payloads == nullptr || attributes.reserved0 < 1) return;
-  for (const KnownSchema& known : g_schemas) {
-    const uint64_t id = LoadAcquire(known.id);
-    if (id == 0) return;
-    if (id != payloads[0].schema) continue;
-    text->value = ReadWord(payloads[0], known.bytes_offset);
-    text->detail = static_cast<uint32_t>(ReadWord(payloads[0], known.comm_offset));
-    return;
+NameInfo NameOfMessage(RangeThread* thread, const EventAttributes* event) {
+  if (event == nullptr || event->size < sizeof(EventAttributes)) return {};
+  switch (event->message_type) {
+    case nvtx::kMessageAscii:
+      return NameOfAscii(thread, event->message.ascii);
+    case nvtx::kMessageUnicode:
+      return NameOfWide(thread, event->message.unicode);
+    case nvtx::kMessageRegistered:
+      return RegisteredName(event->message.registered);
+    default:
+      return {};
   }
 }
 
-// ---- NVTX's calls
-// ---------------------------------------------------------------------------------------------------------
-bool On() { return Recording(schema::kDoorNvtx); }
-
-Handle* Domain(void* domain) { return IsDomain(domain) ? static_cast<Handle*>(domain) : nullptr; }
-
-RangeText FromAttributes(void* domain, const nvtx::Attributes* attributes) {
-  RangeText text;
-  text.domain = Domain(domain);
-  if (attributes == nullptr || attributes->size < nvtx::kLeastAttributes) return text;
-  switch (attributes->message_type) {
-    case nvtx::kAscii:
-      text.ascii = attributes->message.ascii;
+// Integers as they are (signed ones sign-extended), doubles and floats as the bits of a double.
+RangeExtra ExtraOf(uint32_t domain, const EventAttributes* event) {
+  RangeExtra extra;
+  if (event == nullptr || event->size < sizeof(EventAttributes)) return extra;
+  switch (event->payload_type) {
+    case nvtx::kPayloadUint64:
+    case nvtx::kPayloadInt64:
+    case nvtx::kPayloadDouble:
+      extra.value = event->payload.u64;
       break;
-    case nvtx::kUnicode:
-      text.wide = attributes->message.unicode;
+    case nvtx::kPayloadUint32:
+      extra.value = event->payload.u32;
       break;
-    case nvtx::kRegistered:
-      if (IsString(attributes->message.registered))
-        text.registered = static_cast<Handle*>(attributes->message.registered);
+    case nvtx::kPayloadInt32:
+      extra.value = static_cast<uint64_t>(int64_t{event->payload.i32});
       break;
+    case nvtx::kPayloadFloat:
+      extra.value = __builtin_bit_cast(uint64_t, static_cast<double>(event->payload.f32));
+      break;
+    case nvtx::kPayloadExtended:
+      if (event->payload_count <= 0) break;
+      return ReadPayloads(domain, reinterpret_cast<const PayloadData*>(event->payload.u64),
+                          static_cast<size_t>(event->payload_count));
     default:
       break;
   }
-  switch (attributes->payload_type) {
-    case nvtx::kUnsigned64:
-    case nvtx::kSigned64:
-      text.value = attributes->payload.unsigned64;
-      break;
-    case nvtx::kUnsigned32:
-    case nvtx::kSigned32:
-      text.value = attributes->payload.unsigned32;
-      break;
-    case nvtx::kExtendedPayload:
-      ReadExtendedPayload(*attributes, &text);
-      break;
-    default:
-      break;  // floating point: no use for it
+  return extra;
+}
+
+int Push(uint32_t domain, const EventAttributes* event) {
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  if (thread == nullptr) return nvtx::kNoPushPopTracking;
+  return PushRange(thread, domain, NameOfMessage(thread, event), ExtraOf(domain, event), RangeForm::kPushPop);
+}
+RangeId Start(uint32_t domain, const EventAttributes* event) {
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  if (thread == nullptr) return 0;
+  return StartRange(thread, domain, NameOfMessage(thread, event), ExtraOf(domain, event));
+}
+void Mark(uint32_t domain, const EventAttributes* event) {
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  if (thread == nullptr) return;
+  MarkInstant(thread, domain, NameOfMessage(thread, event), ExtraOf(domain, event), RangeForm::kPushPop);
+}
+
+// ---- The callbacks, by NVTX's names.
+void MarkEx(const EventAttributes* event) { Mark(kDomainDefault, event); }
+void MarkA(const char* text) {
+  if (RangeThread* thread = RangeThreadFor(kDoorNvtx)) {
+    MarkInstant(thread, kDomainDefault, NameOfAscii(thread, text), {}, RangeForm::kPushPop);
   }
-  return text;
 }
-RangeText Ascii(const char* message) {
-  RangeText text;
-  text.ascii = message;
-  return text;
+void MarkW(const wchar_t* text) {
+  if (RangeThread* thread = RangeThreadFor(kDoorNvtx)) {
+    MarkInstant(thread, kDomainDefault, NameOfWide(thread, text), {}, RangeForm::kPushPop);
+  }
 }
-RangeText Wide(const wchar_t* message) {
-  RangeText text;
-  text.wide = message;
-  return text;
+RangeId RangeStartEx(const EventAttributes* event) { return Start(kDomainDefault, event); }
+RangeId RangeStartA(const char* text) {
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  return thread == nullptr ? 0 : StartRange(thread, kDomainDefault, NameOfAscii(thread, text), {});
+}
+RangeId RangeStartW(const wchar_t* text) {
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  return thread == nullptr ? 0 : StartRange(thread, kDomainDefault, NameOfWide(thread, text), {});
+}
+void RangeEnd(RangeId id) { EndRange(id, {}); }
+int RangePushEx(const EventAttributes* event) { return Push(kDomainDefault, event); }
+int RangePushA(const char* text) {
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  if (thread == nullptr) return nvtx::kNoPushPopTracking;
+  return PushRange(thread, kDomainDefault, NameOfAscii(thread, text), {}, RangeForm::kPushPop);
+}
+int RangePushW(const wchar_t* text) {
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  if (thread == nullptr) return nvtx::kNoPushPopTracking;
+  return PushRange(thread, kDomainDefault, NameOfWide(thread, text), {}, RangeForm::kPushPop);
+}
+int RangePop() { return PopRange(kDomainDefault, {}); }
+
+void DomainMarkEx(DomainHandle domain, const EventAttributes* event) { Mark(DomainFromHandle(domain), event); }
+RangeId DomainRangeStartEx(DomainHandle domain, const EventAttributes* event) {
+  return Start(DomainFromHandle(domain), event);
+}
+void DomainRangeEnd(DomainHandle, RangeId id) { EndRange(id, {}); }
+int DomainRangePushEx(DomainHandle domain, const EventAttributes* event) {
+  return Push(DomainFromHandle(domain), event);
+}
+int DomainRangePop(DomainHandle domain) { return PopRange(DomainFromHandle(domain), {}); }
+// A string registered with one domain and used in another has the same text: one table serves all domains.
+nvtx::StringHandle DomainRegisterStringA(DomainHandle, const char* text) { return RegisterString(text); }
+nvtx::StringHandle DomainRegisterStringW(DomainHandle, const wchar_t* text) {
+  char narrow[kWideTextBytes];
+  NarrowText(text, narrow, sizeof(narrow));
+  return RegisterString(narrow);
+}
+DomainHandle DomainCreateA(const char* name) { return DomainHandleOf(DomainNamed(name)); }
+DomainHandle DomainCreateW(const wchar_t* name) {
+  char narrow[kWideTextBytes];
+  NarrowText(name, narrow, sizeof(narrow));
+  return DomainHandleOf(DomainNamed(narrow));
+}
+void DomainDestroy(DomainHandle) {}  // kept: ranges of it may be open on other threads, and it may be created again
+
+// ---- The payload extension's.
+uint64_t PayloadSchemaRegister(DomainHandle domain, const nvtx::SchemaAttributes* schema) {
+  return RegisterSchema(DomainFromHandle(domain), schema);
+}
+void PayloadMark(DomainHandle handle, const PayloadData* payloads, size_t count) {
+  const uint32_t domain = DomainFromHandle(handle);
+  if (RangeThread* thread = RangeThreadFor(kDoorNvtx)) {
+    MarkInstant(thread, domain, SchemaName(domain, payloads, count), ReadPayloads(domain, payloads, count),
+                RangeForm::kPushPop);
+  }
+}
+int PayloadRangePush(DomainHandle handle, const PayloadData* payloads, size_t count) {
+  const uint32_t domain = DomainFromHandle(handle);
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  if (thread == nullptr) return nvtx::kNoPushPopTracking;
+  return PushRange(thread, domain, SchemaName(domain, payloads, count), ReadPayloads(domain, payloads, count),
+                   RangeForm::kPushPop);
+}
+int PayloadRangePop(DomainHandle handle, const PayloadData* payloads, size_t count) {
+  const uint32_t domain = DomainFromHandle(handle);
+  return PopRange(domain, ReadPayloads(domain, payloads, count));
+}
+RangeId PayloadRangeStart(DomainHandle handle, const PayloadData* payloads, size_t count) {
+  const uint32_t domain = DomainFromHandle(handle);
+  RangeThread* thread = RangeThreadFor(kDoorNvtx);
+  if (thread == nullptr) return 0;
+  return StartRange(thread, domain, SchemaName(domain, payloads, count), ReadPayloads(domain, payloads, count));
+}
+void PayloadRangeEnd(DomainHandle handle, RangeId id, const PayloadData* payloads, size_t count) {
+  EndRange(id, ReadPayloads(DomainFromHandle(handle), payloads, count));
 }
 
-void MarkEx(const nvtx::Attributes* a) {
-  if (On()) Mark(FromAttributes(nullptr, a));
-}
-void MarkA(const char* m) {
-  if (On()) Mark(Ascii(m));
-}
-void MarkW(const wchar_t* m) {
-  if (On()) Mark(Wide(m));
-}
-uint64_t StartEx(const nvtx::Attributes* a) { return On() ? StartRange(FromAttributes(nullptr, a)) : 0; }
-uint64_t StartA(const char* m) { return On() ? StartRange(Ascii(m)) : 0; }
-uint64_t StartW(const wchar_t* m) { return On() ? StartRange(Wide(m)) : 0; }
-void End(uint64_t id) {
-  if (On()) EndRange(id);
-}
-int PushEx(const nvtx::Attributes* a) { return On() ? PushRange(FromAttributes(nullptr, a)) : -1; }
-int PushA(const char* m) { return On() ? PushRange(Ascii(m)) : -1; }
-int PushW(const wchar_t* m) { return On() ? PushRange(Wide(m)) : -1; }
-int Pop() { return On() ? PopRange(nullptr) : -1; }
-
-void DomainMarkEx(void* d, const nvtx::Attributes* a) {
-  if (On()) Mark(FromAttributes(d, a));
-}
-uint64_t DomainStartEx(void* d, const nvtx::Attributes* a) { return On() ? StartRange(FromAttributes(d, a)) : 0; }
-void DomainEnd(void*, uint64_t id) {
-  if (On()) EndRange(id);
-}
-int DomainPushEx(void* d, const nvtx::Attributes* a) { return On() ? PushRange(FromAttributes(d, a)) : -1; }
-int DomainPop(void* d) { return On() ? PopRange(Domain(d)) : -1; }
-void* RegisterStringA(void*, const char* m) { return NewString(m); }
-void* RegisterStringW(void*, const wchar_t* m) {
-  char narrow[512] = {};
-  if (m != nullptr) FromWide(m, narrow, sizeof(narrow));
-  return NewString(narrow);
-}
-void* CreateDomainA(const char* m) { return NewDomain(m); }
-void* CreateDomainW(const wchar_t* m) {
-  char narrow[512] = {};
-  if (m != nullptr) FromWide(m, narrow, sizeof(narrow));
-  return NewDomain(narrow);
-}
-
-struct Entry {
+// ---- Filling the tables.
+struct Callback {
   uint32_t call;
-  nvtx::Function function;
+  nvtx::FunctionPointer function;
 };
-template <typename F>
-nvtx::Function As(F* function) {
-  return reinterpret_cast<nvtx::Function>(function);
+template <typename Function>
+nvtx::FunctionPointer Erased(Function* function) {
+  return reinterpret_cast<nvtx::FunctionPointer>(function);
 }
 
-void Fill(const nvtx::CallbackTable* table, uint32_t module, const Entry* entries, size_t count) {
-  nvtx::Function** slots = nullptr;
-  unsigned size = 0;
-  if (table->module_functions(module, &slots, &size) == 0 || slots == nullptr) return;
-  for (size_t i = 0; i < count; ++i) {
-    if (entries[i].call < size && slots[entries[i].call] != nullptr) *slots[entries[i].call] = entries[i].function;
+template <size_t kCount>
+void FillTable(const nvtx::ExportTableCallbacks& callbacks, nvtx::Module module, const Callback (&ours)[kCount]) {
+  nvtx::FunctionTable table = nullptr;
+  unsigned int entries = 0;
+  if (callbacks.get_module_function_table(module, &table, &entries) == 0 || table == nullptr) return;
+  for (const Callback& callback : ours) {
+    // An older library has fewer calls.
+    if (callback.call < entries && table[callback.call] != nullptr) *table[callback.call] = callback.function;
   }
 }
 
-// Off means that the caller's NVTX stays as if no tool were there, at the price of a call that does nothing.
-bool SwitchedOff() {
-  const char* disable = recorder::SettingValue("DISABLE");
-  return disable != nullptr && disable[0] != '\0' && strcmp(disable, "0") != 0;
+void FillSlot(const nvtx::ExtensionSegment& segment, uint32_t call, nvtx::FunctionPointer function) {
+  if (call < segment.slot_count) segment.slots[call] = reinterpret_cast<intptr_t>(function);
 }
 
 }  // namespace
 }  // namespace rankscope::shim
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
-    rankscope::shim::nvtx::GetExportTable get_table) {
+    rankscope::shim::nvtx::GetExportTable get_export_table) {
   using namespace rankscope::shim;
-  if (get_table == nullptr) return 0;
-  if (SwitchedOff()) return 1;
-  const auto* table = static_cast<const nvtx::CallbackTable*>(get_table(nvtx::kTableCallbacks));
-  if (table == nullptr || table->struct_bytes < sizeof(nvtx::CallbackTable) || table->module_functions == nullptr)
-    return 0;
-  const Entry core[] = {
-      {nvtx::kMarkEx, As(MarkEx)},        {nvtx::kMarkA, As(MarkA)},        {nvtx::kMarkW, As(MarkW)},
-      {nvtx::kRangeStartEx, As(StartEx)}, {nvtx::kRangeStartA, As(StartA)}, {nvtx::kRangeStartW, As(StartW)},
-      {nvtx::kRangeEnd, As(End)},         {nvtx::kRangePushEx, As(PushEx)}, {nvtx::kRangePushA, As(PushA)},
-      {nvtx::kRangePushW, As(PushW)},     {nvtx::kRangePop, As(Pop)}};
-  const Entry core2[] = {{nvtx::kDomainMarkEx, As(DomainMarkEx)},
-                         {nvtx::kDomainRangeStartEx, As(DomainStartEx)},
-                         {nvtx::kDomainRangeEnd, As(DomainEnd)},
-                         {nvtx::kDomainRangePushEx, As(DomainPushEx)},
-                         {nvtx::kDomainRangePop, As(DomainPop)},
-                         {nvtx::kDomainRegisterStringA, As(RegisterStringA)},
-                         {nvtx::kDomainRegisterStringW, As(RegisterStringW)},
-                         {nvtx::kDomainCreateA, As(CreateDomainA)},
-                         {nvtx::kDomainCreateW, As(CreateDomainW)}};
-  Fill(table, nvtx::kCore, core, sizeof(core) / sizeof(core[0]));
-  Fill(table, nvtx::kCore2, core2, sizeof(core2) / sizeof(core2[0]));
+  if (get_export_table == nullptr) return 1;
+  const auto* callbacks = static_cast<const nvtx::ExportTableCallbacks*>(get_export_table(nvtx::kExportCallbacks));
+  if (callbacks == nullptr || callbacks->struct_bytes < sizeof(*callbacks)) return 1;
+  const Callback core[] = {
+      {nvtx::kCoreMarkEx, Erased(MarkEx)},
+      {nvtx::kCoreMarkA, Erased(MarkA)},
+      {nvtx::kCoreMarkW, Erased(MarkW)},
+      {nvtx::kCoreRangeStartEx, Erased(RangeStartEx)},
+      {nvtx::kCoreRangeStartA, Erased(RangeStartA)},
+      {nvtx::kCoreRangeStartW, Erased(RangeStartW)},
+      {nvtx::kCoreRangeEnd, Erased(RangeEnd)},
+      {nvtx::kCoreRangePushEx, Erased(RangePushEx)},
+      {nvtx::kCoreRangePushA, Erased(RangePushA)},
+      {nvtx::kCoreRangePushW, Erased(RangePushW)},
+      {nvtx::kCoreRangePop, Erased(RangePop)},
+  };
+  const Callback core2[] = {
+      {nvtx::kCore2DomainMarkEx, Erased(DomainMarkEx)},
+      {nvtx::kCore2DomainRangeStartEx, Erased(DomainRangeStartEx)},
+      {nvtx::kCore2DomainRangeEnd, Erased(DomainRangeEnd)},
+      {nvtx::kCore2DomainRangePushEx, Erased(DomainRangePushEx)},
+      {nvtx::kCore2DomainRangePop, Erased(DomainRangePop)},
+      {nvtx::kCore2DomainRegisterStringA, Erased(DomainRegisterStringA)},
+      {nvtx::kCore2DomainRegisterStringW, Erased(DomainRegisterStringW)},
+      {nvtx::kCore2DomainCreateA, Erased(DomainCreateA)},
+      {nvtx::kCore2DomainCreateW, Erased(DomainCreateW)},
+      {nvtx::kCore2DomainDestroy, Erased(DomainDestroy)},
+  };
+  FillTable(*callbacks, nvtx::kModuleCore, core);
+  FillTable(*callbacks, nvtx::kModuleCore2, core2);
   return 1;
 }
 
-// The payload extension has an initialisation of its own, once for each library that uses it.
+// Without it, NCCL 2.25 and later would push by the core call and pop by the extension's, which would be nobody's.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(
     rankscope::shim::nvtx::ExtensionModule* module) {
   using namespace rankscope::shim;
-  if (module == nullptr || module->struct_bytes < sizeof(nvtx::ExtensionModule)) return 0;
-  if (module->module != nvtx::kPayloadModule || SwitchedOff()) return 1;
-  if (module->segment_count < 1 || module->segments == nullptr || module->segments[0].functions == nullptr ||
-      module->segments[0].slots <= nvtx::kSchemaRegisterSlot)
-    return 0;
-  module->segments[0].functions[nvtx::kSchemaRegisterSlot] = reinterpret_cast<intptr_t>(RegisterSchema);
+  if (module == nullptr || module->module_id != nvtx::kExtensionPayload || module->segment_count == 0 ||
+      module->segments == nullptr || module->segments[0].slots == nullptr) {
+    return 1;  // accepted, and all of its calls do nothing
+  }
+  const nvtx::ExtensionSegment& segment = module->segments[0];
+  FillSlot(segment, nvtx::kPayloadSchemaRegister, Erased(PayloadSchemaRegister));
+  FillSlot(segment, nvtx::kPayloadMark, Erased(PayloadMark));
+  FillSlot(segment, nvtx::kPayloadRangePush, Erased(PayloadRangePush));
+  FillSlot(segment, nvtx::kPayloadRangePop, Erased(PayloadRangePop));
+  FillSlot(segment, nvtx::kPayloadRangeStart, Erased(PayloadRangeStart));
+  FillSlot(segment, nvtx::kPayloadRangeEnd, Erased(PayloadRangeEnd));
   return 1;
 }

@@ -1,134 +1,239 @@
 // See range_names.h.
 #include "shim/range_names.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "recorder/session.h"
+#include "recorder/atomic_word.h"
 
 namespace rankscope::shim {
-namespace {
 
-using recorder::g_session;
+using recorder::AddShared;
+using recorder::CompareExchange;
 using recorder::LoadAcquire;
 using recorder::LoadRelaxed;
 using recorder::StoreRelaxed;
 using recorder::StoreRelease;
 
-constexpr size_t kLongestName = 1024;
-constexpr uint32_t kDomains = 256;
-constexpr uint32_t kStrings = 8192;
+constinit KeptText g_domains[kDomainLimit] = {
+    {"", 0, 0, 0, 0}, {"rankscope", 0, 0, 0, 0}, {"rankscope.group", 0, 0, 0, 0}};
 
-Handle g_domains[kDomains];
-Handle g_strings[kStrings];
-uint32_t g_domain_count = 0;
-uint32_t g_string_count = 0;
+namespace {
 
-bool Holds(uint32_t id, const NameText& name) {
-  if (id == 0 || id > g_session.name_capacity) return false;
-  const schema::NameEntry& entry = g_session.names[id - 1];
-  return LoadAcquire(entry.bytes) == name.bytes &&
-         memcmp(g_session.name_bytes + entry.offset, name.text, name.bytes) == 0;
+constexpr uint32_t kStringLimit = 4096;
+constexpr size_t kTextRoomBytes = 256 << 10;  // for domains and registered strings, as long as the process lives
+constexpr size_t kLongestText = 1023;
+
+constinit KeptText g_strings[kStringLimit] = {};
+constinit char g_text_room[kTextRoomBytes] = {};
+constinit uint64_t g_text_used = 0;
+constinit uint32_t g_string_count = 0;
+constinit uint32_t g_domain_count = kKnownDomains;
+
+// Eight bytes at a time: a name's own address is often new (Python's strings). `*length` is the text's.
+uint32_t HashOf(const char* text, size_t* length) {
+  const size_t bytes = strnlen(text, kLongestText);
+  *length = bytes;
+  uint64_t hash = bytes;
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    uint64_t word;
+    memcpy(&word, text + i, 8);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  uint64_t rest = 0;
+  for (; i < bytes; ++i) rest = rest << 8 | static_cast<unsigned char>(text[i]);
+  hash = (hash ^ rest) * 0x9e3779b97f4a7c15u;
+  return static_cast<uint32_t>(hash ^ hash >> 32);
 }
 
-uint32_t PositionOf(const NameText& name) {
-  uint64_t first = 0, last = 0;
-  const size_t bytes = name.bytes < 8 ? name.bytes : 8;
-  memcpy(&first, name.text, bytes);
-  memcpy(&last, name.text + name.bytes - bytes, bytes);
-  const uint64_t hash = (first ^ (last << 7 | last >> 57) ^ name.bytes * 0x51ed27) * 0x9e3779b97f4a7c15ull;
-  return static_cast<uint32_t>(hash >> 57);
-}
-static_assert(NameCache::kEntries == 128);
+bool BeginsWith(const char* text, const char* prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
-Handle* NewHandle(Handle* table, uint32_t limit, uint32_t* count, const char* text) {
-  if (text == nullptr) text = "";
-  char* copy = strndup(text, kLongestName - 1);
-  if (copy == nullptr) return nullptr;
-  const uint32_t index = recorder::AddShared(*count, 1u);
-  if (index >= limit) {
-    StoreRelaxed(*count, limit);
-    free(copy);
-    recorder::CountLoss(schema::LossReason::kRangeTableFull);
+uint8_t TraitsOf(const char* text) {
+  if (!BeginsWith(text, "DeepSpeed")) return 0;
+  if (strcmp(text, "DeepSpeedEngine.forward") == 0) return kNameEngineForward | kNameDeepSpeed;
+  // With the dot: a user's own DeepSpeedTrainer.step is none of DeepSpeed's.
+  if (BeginsWith(text, "DeepSpeedEngine.") || BeginsWith(text, "DeepSpeedZeroOptimizer") ||
+      BeginsWith(text, "DeepSpeedZeroOffload.")) {
+    return kNameDeepSpeed;
+  }
+  return 0;
+}
+
+schema::Phase HookPhaseOf(const char* text) {
+  using schema::Phase;
+  static constexpr struct {
+    const char* name;
+    Phase phase;
+  } kPhases[] = {
+      {"data_loading", Phase::kDataLoading},
+      {"forward", Phase::kForward},
+      {"backward", Phase::kBackward},
+      {"gradient_reduction", Phase::kGradientReduction},
+      {"optimizer", Phase::kOptimizer},
+      {"checkpoint", Phase::kCheckpoint},
+      {"checkpoint_save", Phase::kCheckpoint},
+      {"checkpoint_load", Phase::kCheckpoint},
+      {"gc", Phase::kOther},
+  };
+  for (const auto& known : kPhases) {
+    if (strcmp(text, known.name) == 0) return known.phase;
+  }
+  return Phase::kUnknown;
+}
+
+const char* KeepText(const char* text, size_t length) {
+  const uint64_t offset = AddShared(g_text_used, length + 1);
+  if (offset + length + 1 > kTextRoomBytes) {
+    recorder::CountLoss(schema::LossReason::kNameTableFull);
     return nullptr;
   }
-  Handle* handle = &table[index];
-  handle->is_nccl = strcmp(copy, "NCCL") == 0 ? 1 : 0;
-  StoreRelease(handle->text, copy);
-  return handle;
+  memcpy(g_text_room + offset, text, length);  // the room was zero: its NUL is there
+  return g_text_room + offset;
 }
 
-bool IsIn(const Handle* table, uint32_t limit, const void* handle) {
-  const auto at = reinterpret_cast<uintptr_t>(handle), first = reinterpret_cast<uintptr_t>(table);
-  if (at < first || at >= first + limit * sizeof(Handle) || (at - first) % sizeof(Handle) != 0) return false;
-  return LoadAcquire(static_cast<const Handle*>(handle)->text) != nullptr;
+KeptText* FindKept(KeptText* table, uint32_t count, const char* text, size_t length, uint32_t hash) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const char* kept = LoadAcquire(table[i].text);
+    if (kept == nullptr || (table[i].hash != hash && table[i].hash != 0)) continue;
+    if (strncmp(kept, text, length) == 0 && kept[length] == '\0') return &table[i];
+  }
+  return nullptr;
+}
+
+void FillKept(KeptText* entry, const char* text, uint32_t hash) {
+  entry->hash = hash;
+  entry->traits = TraitsOf(text);
+  entry->phase = static_cast<uint8_t>(HookPhaseOf(text));
+  StoreRelease(entry->text, text);
+}
+
+RememberedText* FindText(NameCache* cache, const char* text, uint32_t hash) {
+  for (uint32_t way = 0; way < 2; ++way) {
+    RememberedText& entry = cache->texts[(hash ^ way) & (kTextEntries - 1)];
+    if (entry.used != 0 && entry.hash == hash && strcmp(entry.text, text) == 0) return &entry;
+  }
+  return nullptr;
+}
+
+NameInfo InfoOf(const RememberedText& entry) {
+  return {entry.id, entry.traits, static_cast<schema::Phase>(entry.phase)};
 }
 
 }  // namespace
 
-NameText Measure(const char* text) {
-  NameText name{text, strnlen(text, kLongestName), 0};
-  size_t digits = 0;
-  while (digits < name.bytes && digits < 18 && text[name.bytes - digits - 1] >= '0' &&
-         text[name.bytes - digits - 1] <= '9')
-    ++digits;
-  if (digits == 0 || digits == name.bytes || text[name.bytes - digits - 1] != '#') return name;
-  for (size_t i = name.bytes - digits; i < name.bytes; ++i)
-    name.number = name.number * 10 + static_cast<uint64_t>(text[i] - '0');
-  name.bytes -= digits;
-  return name;
-}
-
-uint32_t NameId(NameCache* cache, const NameText& name, schema::NameKind kind) {
-  if (name.bytes == 0) return 0;
-  if (cache->generation != g_session.generation) {
-    memset(cache->ids, 0, sizeof(cache->ids));
-    cache->generation = g_session.generation;
+uint32_t DomainNamed(const char* name) {
+  if (name == nullptr || name[0] == '\0') return kDomainDefault;
+  size_t length = 0;
+  const uint32_t hash = HashOf(name, &length);
+  uint32_t count = LoadRelaxed(g_domain_count);
+  if (count > kDomainOverflow) count = kDomainOverflow;
+  if (const KeptText* known = FindKept(g_domains, count, name, length, hash)) {
+    return static_cast<uint32_t>(known - g_domains);
   }
-  uint32_t& known = cache->ids[PositionOf(name)];
-  if (Holds(known, name)) return known;
-  // A full table is not looked through for each new name: that would be the training's time.
-  if (LoadRelaxed(g_session.header->name_count) >= g_session.name_capacity) {
+  uint32_t index = count;
+  if (index < kDomainOverflow) index = AddShared(g_domain_count, 1u);
+  const char* text = index < kDomainOverflow ? KeepText(name, length) : nullptr;
+  if (text == nullptr) {
     recorder::CountLoss(schema::LossReason::kNameTableFull);
-    return 0;
+    CompareExchange(g_domains[kDomainOverflow].text, static_cast<const char*>(nullptr), "(more domains)");
+    return kDomainOverflow;
   }
-  char copy[kLongestName + 1];
-  memcpy(copy, name.text, name.bytes);
-  copy[name.bytes] = '\0';
-  const uint32_t id = recorder::InternName(copy, kind);
-  if (id != 0) known = id;
+  FillKept(&g_domains[index], text, hash);
+  return index;
+}
+
+uint32_t InternKept(KeptText* kept, schema::NameKind kind) {
+  const char* text = LoadAcquire(kept->text);
+  if (text == nullptr) return 0;
+  const uint32_t id = recorder::InternName(text, kind);
+  StoreRelaxed(kept->id_word, static_cast<uint64_t>(recorder::g_session.generation) << 32 | id);
   return id;
 }
 
-Handle* NewDomain(const char* name) { return NewHandle(g_domains, kDomains, &g_domain_count, name); }
-Handle* NewString(const char* text) { return NewHandle(g_strings, kStrings, &g_string_count, text); }
-bool IsDomain(const void* handle) { return IsIn(g_domains, kDomains, handle); }
-bool IsString(const void* handle) { return IsIn(g_strings, kStrings, handle); }
-
-uint32_t HandleId(Handle* handle, schema::NameKind kind) {
-  const uint64_t known = LoadAcquire(handle->id);
-  const uint64_t generation = g_session.generation;
-  if (known >> 32 == generation && known != 0) return static_cast<uint32_t>(known);
-  const uint32_t id = recorder::InternName(LoadAcquire(handle->text), kind);
-  StoreRelease(handle->id, generation << 32 | id);
-  return id;
+void* RegisterString(const char* text) {
+  if (text == nullptr || text[0] == '\0') return nullptr;
+  size_t length = 0;
+  const uint32_t hash = HashOf(text, &length);
+  uint32_t count = LoadRelaxed(g_string_count);
+  if (count > kStringLimit) count = kStringLimit;
+  if (KeptText* known = FindKept(g_strings, count, text, length, hash)) return known;
+  if (count == kStringLimit) {
+    recorder::CountLoss(schema::LossReason::kNameTableFull);
+    return nullptr;
+  }
+  const char* kept = KeepText(text, length);
+  if (kept == nullptr) return nullptr;
+  const uint32_t index = AddShared(g_string_count, 1u);
+  if (index >= kStringLimit) {
+    recorder::CountLoss(schema::LossReason::kNameTableFull);
+    return nullptr;
+  }
+  FillKept(&g_strings[index], kept, hash);
+  return &g_strings[index];
 }
 
-void FromWide(const wchar_t* wide, char* out, size_t out_bytes) {
+NameInfo RegisteredName(const void* handle) {
+  const uint64_t distance = reinterpret_cast<uint64_t>(handle) - reinterpret_cast<uint64_t>(g_strings);
+  if (distance >= sizeof(g_strings) || distance % sizeof(KeptText) != 0) return {};
+  KeptText* kept = &g_strings[distance / sizeof(KeptText)];
+  const uint64_t word = LoadRelaxed(kept->id_word);
+  uint32_t id = static_cast<uint32_t>(word);
+  if (__builtin_expect((word >> 32) != recorder::g_session.generation, 0)) {
+    id = InternKept(kept, schema::NameKind::kRange);
+  }
+  return {id, kept->traits, schema::Phase::kUnknown};
+}
+
+void ForgetNames(NameCache* cache) {
+  for (RememberedAddress& entry : cache->addresses) entry.address = nullptr;
+  for (RememberedText& entry : cache->texts) entry.used = 0;
+}
+
+NameInfo NameOf(NameCache* cache, const char* text) {
+  if (text == nullptr) return {};
+  const uint64_t address = reinterpret_cast<uint64_t>(text);
+  RememberedAddress& by_address = cache->addresses[(address ^ address >> 7) & (kAddressEntries - 1)];
+  if (by_address.address == text) {
+    const RememberedText& entry = cache->texts[by_address.entry];
+    if (entry.used != 0 && strcmp(entry.text, text) == 0) return InfoOf(entry);
+  }
+  size_t length = 0;
+  const uint32_t hash = HashOf(text, &length);
+  RememberedText* entry = FindText(cache, text, hash);
+  if (entry == nullptr) {
+    NameInfo info = {recorder::InternName(text, schema::NameKind::kRange), TraitsOf(text), HookPhaseOf(text)};
+    if (length >= kTextBytes) return info;
+    entry = &cache->texts[hash & (kTextEntries - 1)];
+    if (entry->used != 0) entry = &cache->texts[(hash ^ 1) & (kTextEntries - 1)];
+    memcpy(entry->text, text, length);
+    entry->text[length] = '\0';
+    entry->hash = hash;
+    entry->id = info.id;
+    entry->traits = info.traits;
+    entry->phase = static_cast<uint8_t>(info.phase);
+    entry->used = 1;
+  }
+  by_address.address = text;
+  by_address.entry = static_cast<uint32_t>(entry - cache->texts);
+  return InfoOf(*entry);
+}
+
+void NarrowText(const wchar_t* wide, char* out, size_t out_bytes) {
   size_t used = 0;
-  for (; *wide != L'\0'; ++wide) {
-    auto c = static_cast<uint32_t>(*wide);
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) c = '?';
-    const size_t need = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    if (used + need + 1 > out_bytes) break;
-    if (need == 1) {
+  for (; wide != nullptr && *wide != L'\0'; ++wide) {
+    uint32_t c = static_cast<uint32_t>(*wide);
+    if (c > 0x10ffffu || (c >= 0xd800u && c <= 0xdfffu)) c = 0xfffd;
+    const size_t bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (used + bytes >= out_bytes) break;
+    if (bytes == 1) {
       out[used++] = static_cast<char>(c);
       continue;
     }
-    constexpr uint8_t kLead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = need; i-- > 0; c >>= 6)
-      out[used + i] = static_cast<char>(i == 0 ? kLead[need] | c : 0x80 | (c & 0x3f));
-    used += need;
+    static constexpr uint32_t kLead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    for (size_t i = bytes; i-- > 1; c >>= 6) out[used + i] = static_cast<char>(0x80 | (c & 0x3f));
+    out[used] = static_cast<char>(kLead[bytes] | c);
+    used += bytes;
   }
   out[used] = '\0';
 }

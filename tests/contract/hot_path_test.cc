@@ -3,6 +3,7 @@
 //
 // Locks: an uncontended mutex makes no system call and can't be seen so; a contended one would (futex), and several
 // threads record here at once.
+#include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -15,6 +16,7 @@
 #include <thread>
 
 #include "tests/contract/contract_fixture.h"
+#include "tests/fakes/fake_nvtx.h"
 
 namespace {
 std::atomic<uint64_t> g_allocations{0};
@@ -128,6 +130,48 @@ TEST_F(HotPathTest, NoAllocation) {
   const uint64_t before = g_allocations.load();
   for (uint64_t i = 3000; i < 30000; ++i) OneOperation(&host, context, i);
   EXPECT_EQ(g_allocations.load(), before);
+}
+
+TEST_F(HotPathTest, RangesMakeNoSystemCallAndNoAllocation) {
+#if !defined(RANKSCOPE_COUNTS_MALLOC)
+  GTEST_SKIP() << "see the tests above";
+#endif
+  const pid_t child = fork();
+  if (child == 0) {
+    void* library = dlopen(RANKSCOPE_LIBRARY_UNDER_TEST, RTLD_NOW);
+    if (library == nullptr) _exit(78);
+    const FakeNvtx nvtx(reinterpret_cast<FakeNvtx::Initialize>(dlsym(library, "InitializeInjectionNvtx2")));
+    const auto hook =
+        reinterpret_cast<int (*)(int, const char*, unsigned long long)>(dlsym(library, "rankscope_hook_v1"));
+    void* domain = nvtx.Domain("domain");
+    const auto one_step = [&](int i) {
+      char name[] = "layer 0 of a model";  // a new name now and then, and the same address for all of them
+      name[6] = static_cast<char>('0' + i % 10);
+      nvtx.Push(name);
+      nvtx.PushIn(domain, "inner", 1);
+      hook(1, "optimizer", 0);
+      const auto id = nvtx.Core<uint64_t>(nvtx::kCoreRangeStartA, static_cast<const char*>("started"));
+      nvtx.Core<void>(nvtx::kCoreMarkW, static_cast<const wchar_t*>(L"wide"));
+      nvtx.Core<void>(nvtx::kCoreRangeEnd, id);
+      hook(2, nullptr, 0);
+      nvtx.PopIn(domain);
+      nvtx.Pop();
+      nvtx.Pop();                                // a pop too many
+      nvtx.Core<void>(nvtx::kCoreRangeEnd, id);  // an end too many
+      nvtx.Domain("domain");                     // known by now
+    };
+    for (int i = 0; i < 3000; ++i) one_step(i);  // claims the lane, moves to a large one
+    const uint64_t before = g_allocations.load();
+    if (!ForbidSystemCalls()) _exit(77);
+    for (int i = 0; i < 25000; ++i) one_step(i);
+    _exit(g_allocations.load() == before ? 0 : 79);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "this kernel or container allows no seccomp filter";
+  EXPECT_FALSE(WIFSIGNALED(status)) << "killed by signal " << WTERMSIG(status) << " (31 = a system call was made)";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "79 = an allocation";
 }
 
 TEST_F(HotPathTest, TheFilterAndTheCounterWouldSeeOne) {
