@@ -253,6 +253,7 @@ void AddLargest(const Report& report, const TextStyle& style, size_t rows, std::
 // What the verdict left out, and by which rule.
 void AddEvidence(const Report& report, const TextStyle& style, size_t rank_rows, size_t rows, std::string* text) {
   const Skew& skew = report.skew;
+  if (report.communicators.all().empty()) return;  // a job of one process, or without NCCL
   absl::StrAppend(text, "\n", style.Heading("Who is late"), "\n");
   AddRankTable(report, style, rank_rows, text);
   AddLargest(report, style, rows, text);
@@ -339,7 +340,7 @@ void AddUnfinished(const Report& report, const TextStyle& style, size_t rows, st
 
 void AddCoverage(const Report& report, const TextStyle& style, std::string* text) {
   const Coverage& coverage = report.coverage;
-  absl::StrAppend(text, "\n", style.Heading("What this does not show"), "\n");
+  if (!coverage.not_reported.empty()) absl::StrAppend(text, "\n", style.Heading("What this does not show"), "\n");
   for (const CoverageNote& note : coverage.not_reported) absl::StrAppend(text, style.Wrap("- " + note.text, 2));
   if (!coverage.not_trusted.empty()) {
     absl::StrAppend(text, "\n", style.Heading("What to take with care"), "\n");
@@ -423,6 +424,8 @@ std::string SkewSentence(const Report& report) {
   const Skew& skew = report.skew;
   switch (skew.verdict) {
     case SkewVerdict::kNothingToCompare:
+      if (report.communicators.all().empty())
+        return "No NCCL communicator was seen: nobody waited for anybody there.";
       return "Nothing to compare: no collective was seen on two ranks or more after the first of its communicator.";
     case SkewVerdict::kNobody: {
       const RankSkew* most = Costliest(skew);
