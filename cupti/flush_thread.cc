@@ -13,6 +13,7 @@
 #include "cupti/callbacks.h"
 #include "cupti/gpu_clock.h"
 #include "cupti/subscriber.h"
+#include "recorder/host_sample.h"
 #include "recorder/log.h"
 #include "recorder/session.h"
 
@@ -72,6 +73,10 @@ class Watch {
         break;
       default:
         break;
+    }
+    if (recorder::Active()) {
+      recorder::NoteRecordKinds(uint64_t{1} << static_cast<int>(schema::EventKind::kHostSample));
+      recorder::MaybeSampleHost(recorder::ReadTicks());
     }
     PublishInfo();
   }

@@ -48,6 +48,8 @@ void AddEnv(CLI::App& app, Invocation* invocation) {
   sub->add_option("--ring-bytes", options->recording.ring_bytes, "size of a process's ring, for example 64M");
   sub->add_flag("--no-gpu", options->recording.no_gpu, "leave CUDA_INJECTION64_PATH alone: no kernels and copies");
   sub->add_flag("--no-nvtx", options->recording.no_nvtx, "leave NVTX_INJECTION64_PATH alone: no ranges");
+  sub->add_flag("--preload", options->recording.preload,
+                "LD_PRELOAD too: checkpoint and data files; with RANKSCOPE_CALL_STACKS=1 who calls NCCL");
   sub->add_flag("--hook", options->recording.hook,
                 "the Python hook too (PYTHONPATH): data loading, optimizer, checkpoints, garbage collection");
   sub->footer(

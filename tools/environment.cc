@@ -147,6 +147,13 @@ absl::StatusOr<std::vector<Variable>> RecordingVariables(const std::string& libr
   std::vector<Variable> variables = {{"NCCL_PROFILER_PLUGIN", library}};
   if (!options.no_gpu && IsFree(kCudaInjection, library)) variables.push_back({kCudaInjection, library});
   if (!options.no_nvtx && IsFree(kNvtxInjection, library)) variables.push_back({kNvtxInjection, library});
+  if (options.preload) {
+    const char* others = std::getenv("LD_PRELOAD");
+    const std::string before = others == nullptr ? "" : others;
+    const bool there = absl::StrContains(before, library);
+    variables.push_back(
+        {"LD_PRELOAD", there || before.empty() ? (there ? before : library) : absl::StrCat(before, ":", library)});
+  }
   if (options.hook) {
     const absl::StatusOr<std::string> folder = FindHook(library);
     if (!folder.ok()) return folder.status();

@@ -83,6 +83,20 @@ TEST_F(EnvironmentTest, ADoorThatAnotherToolHasIsLeftToIt) {
   EXPECT_TRUE(OtherInjections(kLibrary, options).empty());
 }
 
+TEST_F(EnvironmentTest, OurLibraryIsPreloadedBehindWhatIsThereAndOnce) {
+  RecordingOptions options;
+  options.preload = true;
+  const auto value = [&] { return RecordingVariables(kLibrary, options)->at(3).value; };
+  EXPECT_EQ(value(), kLibrary);
+  setenv("LD_PRELOAD", "/opt/other.so", 1);
+  const std::string both = value();
+  setenv("LD_PRELOAD", both.c_str(), 1);
+  const std::string again = value();
+  unsetenv("LD_PRELOAD");
+  EXPECT_EQ(both, absl::StrCat("/opt/other.so:", kLibrary));
+  EXPECT_EQ(again, both);
+}
+
 TEST_F(EnvironmentTest, TheHooksFolderGoesBeforeThePythonPathThatIsThere) {
   const std::string lib = ::testing::TempDir() + "hook_test." + std::to_string(getpid());
   std::filesystem::create_directories(lib + "/rankscope-hook");
