@@ -101,12 +101,13 @@ json GpuJson(const Report& report) {
           {"join",
            {{"nccl_kernels", join.kernels},
             {"launches", join.launches},
-            {"joined", join.joined},
-            {"reanchored", join.reanchored},
-            {"by_order_of_rank", join.by_order},
+            {"joined", join.joined()},
+            {"reanchored", join.reanchored()},
+            {"by_order_of_rank", join.by_order()},
             {"launches_without_kernel", join.launches_without_kernel},
-            {"kernels_without_launch", join.kernels_without_launch},
-            {"ranks_not_joinable", join.ranks_not_joinable},
+            {"kernels_without_launch", join.of(JoinConfidence::kNone)},
+            {"graph_kernels", join.graph_kernels},
+            {"captured_launches", join.captured},
             {"operations_with_gpu_times", report.operations_with_gpu_times}}}};
 }
 

@@ -110,16 +110,23 @@ void AddCopies(const Report& report, const TextStyle& style, std::string* text) 
 }
 
 std::string JoinSentence(const JoinStats& join) {
-  if (join.kernels == 0) return "";
-  std::string line = absl::StrCat(FormatCount(join.joined), " of ", FormatCount(join.kernels),
+  if (join.kernels + join.graph_kernels == 0) return "";
+  std::string line = absl::StrCat(FormatCount(join.joined()), " of ", FormatCount(join.kernels),
                                   " NCCL kernels are tied to their operations, by stream and order of launch");
-  if (join.by_order > 0)
-    line += " (this NCCL reports no launches: by the order of the rank's operations, which is less sure)";
-  if (join.reanchored > 0)
-    absl::StrAppend(&line, "; ", FormatCount(join.reanchored), " of them after a gap in the records");
-  if (join.ranks_not_joinable > 0)
-    absl::StrAppend(&line, "; ", Plural(join.ranks_not_joinable, "rank"),
-                    " can't be tied: several communicators, and an NCCL that reports no launches");
+  if (join.by_order() > 0)
+    absl::StrAppend(
+        &line, "; ", FormatCount(join.by_order()),
+        " of them by the order of the rank's plans alone (NCCL reports no launch, or CUPTI's number of the "
+        "stream is not known), which is less sure");
+  if (join.reanchored() > 0)
+    absl::StrAppend(&line, "; ", FormatCount(join.reanchored()),
+                    " of them beside lost records, where times and functions leave no other possibility");
+  if (join.of(JoinConfidence::kNone) > 0)
+    absl::StrAppend(&line, "; ", FormatCount(join.of(JoinConfidence::kNone)),
+                    " are not tied: records are missing, and more than one launch is possible");
+  if (join.graph_kernels > 0)
+    absl::StrAppend(&line, "; ", FormatCount(join.graph_kernels),
+                    " more were launched by CUDA graphs and are not tied");
   return line;
 }
 

@@ -23,13 +23,15 @@ class ReportBuilder : public OperationSink {
         options_(options),
         ranks_(recording.ranks()),
         communicators_(ranks_),
-        matcher_(ranks_, communicators_, options.matcher, this),
+        matcher_(ranks_, communicators_, WithRoomForKernels(ranks_, options.matcher), this),
         hang_(ranks_, communicators_, options.hang),
         skew_(ranks_, recording.clocks(), communicators_, options.skew),
         totals_(ranks_),
         gpu_(ranks_, options.kernels_kept),
         phases_(ranks_, options.ranges_kept),
-        joiner_(ranks_, [this](const Event& completion) { matcher_.Add(completion); }) {}
+        joiner_(ranks_, [this](const JoinedKernel& kernel) {
+          for (const auto& operation : kernel.operations) matcher_.Add(CompletionOf(kernel, operation));
+        }) {}
 
   Report Build() {
     StartCounts();
@@ -81,6 +83,20 @@ class ReportBuilder : public OperationSink {
                                   }),
                    notes->end());
     }
+  }
+
+  // A kernel may be tied to its operation long after that has ended on the network.
+  static MatcherOptions WithRoomForKernels(const std::vector<RankInfo>& ranks, MatcherOptions matcher) {
+    const bool kernels = std::any_of(ranks.begin(), ranks.end(), [](const RankInfo& rank) {
+      return std::any_of(rank.kinds.begin(), rank.kinds.end(), [](const analysis::KindCountInfo& kind) {
+        return kind.kind == static_cast<uint16_t>(EventKind::kGpuKernel) && kind.read > 0;
+      });
+    });
+    const JoinOptions join;
+    if (!kernels) return matcher;
+    matcher.linger_ns += join.hold_ns + join.reorder_ns;
+    matcher.linger_unfinished_ns += join.hold_ns + join.reorder_ns;
+    return matcher;
   }
 
   void ReadEvents() {

@@ -114,6 +114,15 @@ RingBuilder& RingBuilder::AddLoss(schema::LossReason reason, uint64_t count) {
   return *this;
 }
 
+RingBuilder& RingBuilder::AddThread(uint32_t lane_index, uint32_t thread_id, const std::string& name) {
+  schema::LaneHeader& lane = lanes_[lane_index].header;
+  lane.tenants[lane.tenant_count % schema::kLaneTenants] = {lane.head, thread_id,
+                                                            AddName(name, schema::NameKind::kThread)};
+  ++lane.tenant_count;
+  lane.owner_thread_id = thread_id;
+  return *this;
+}
+
 RingBuilder& RingBuilder::SetCupti(const schema::CuptiInfo& info) {
   cupti_ = {info};
   return *this;
