@@ -77,9 +77,10 @@ constexpr Word kWords[] = {
 };
 // Whole names, as people write them around their own code.
 constexpr Word kNames[] = {
-    {"forward", Phase::kForward},        {"fwd", Phase::kForward},         {"backward", Phase::kBackward},
-    {"bwd", Phase::kBackward},           {"optimizer", Phase::kOptimizer}, {"step", Phase::kOptimizer},
-    {"dataloader", Phase::kDataLoading}, {"data", Phase::kDataLoading},    {"data_loading", Phase::kDataLoading},
+    {"forward", Phase::kForward},       {"fwd", Phase::kForward},
+    {"backward", Phase::kBackward},     {"bwd", Phase::kBackward},
+    {"optimizer", Phase::kOptimizer},   {"dataloader", Phase::kDataLoading},
+    {"data", Phase::kDataLoading},      {"data_loading", Phase::kDataLoading},
     {"checkpoint", Phase::kCheckpoint},
 };
 
