@@ -16,7 +16,6 @@ namespace {
 
 using recorder::LoadAcquire;
 using recorder::LoadRelaxed;
-using recorder::StoreRelaxed;
 using recorder::StoreRelease;
 using schema::EventKind;
 

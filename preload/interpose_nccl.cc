@@ -25,6 +25,7 @@ F* NextNccl(F** known, const char* name) {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the parameters are lists in parentheses already
 #define RANKSCOPE_NCCL(NAME, PARAMETERS, ARGUMENTS)                       \
   extern "C" __attribute__((visibility("default"))) int NAME PARAMETERS { \
     static int(*known) PARAMETERS = nullptr;                              \
@@ -33,6 +34,8 @@ F* NextNccl(F** known, const char* name) {
     rankscope::preload::NoteCall(#NAME, __builtin_return_address(0));     \
     return next ARGUMENTS;                                                \
   }
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 RANKSCOPE_NCCL(ncclAllReduce,
                (const void* send, void* receive, size_t count, int type, int operation, void* comm, void* stream),

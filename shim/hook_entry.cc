@@ -5,10 +5,10 @@
 #include "shim/range_names.h"
 #include "shim/range_stack.h"
 
+namespace rankscope::shim {
+
 extern "C" __attribute__((visibility("default"))) int rankscope_hook_v1(int operation, const char* name,
                                                                         unsigned long long value) {
-  using namespace rankscope;
-  using namespace rankscope::shim;
   if (operation < kHookPush || operation > kHookGroup) return kHookUnknownOperation;
   if (operation == kHookPop) {
     if (!recorder::Active()) return kHookOff;
@@ -36,3 +36,5 @@ extern "C" __attribute__((visibility("default"))) int rankscope_hook_v1(int oper
   }
   return kHookRecorded;
 }
+
+}  // namespace rankscope::shim

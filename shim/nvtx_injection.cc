@@ -208,11 +208,9 @@ void FillSlot(const nvtx::ExtensionSegment& segment, uint32_t call, nvtx::Functi
 }
 
 }  // namespace
-}  // namespace rankscope::shim
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
-    rankscope::shim::nvtx::GetExportTable get_export_table) {
-  using namespace rankscope::shim;
+    nvtx::GetExportTable get_export_table) {
   if (get_export_table == nullptr) return 1;
   const auto* callbacks = static_cast<const nvtx::ExportTableCallbacks*>(get_export_table(nvtx::kExportCallbacks));
   if (callbacks == nullptr || callbacks->struct_bytes < sizeof(*callbacks)) return 1;
@@ -248,8 +246,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
 
 // Without it, NCCL 2.25 and later would push by the core call and pop by the extension's, which would be nobody's.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(
-    rankscope::shim::nvtx::ExtensionModule* module) {
-  using namespace rankscope::shim;
+    nvtx::ExtensionModule* module) {
   if (module == nullptr || module->module_id != nvtx::kExtensionPayload || module->segment_count == 0 ||
       module->segments == nullptr || module->segments[0].slots == nullptr) {
     return 1;  // accepted, and all of its calls do nothing
@@ -263,3 +260,5 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExt
   FillSlot(segment, nvtx::kPayloadRangeEnd, Erased(PayloadRangeEnd));
   return 1;
 }
+
+}  // namespace rankscope::shim

@@ -222,7 +222,9 @@ NameInfo NameOf(NameCache* cache, const char* text) {
 void NarrowText(const wchar_t* wide, char* out, size_t out_bytes) {
   size_t used = 0;
   for (; wide != nullptr && *wide != L'\0'; ++wide) {
-    uint32_t c = static_cast<uint32_t>(*wide);
+    uint32_t c;
+    static_assert(sizeof(c) == sizeof(*wide));
+    memcpy(&c, wide, sizeof(c));
     if (c > 0x10ffffu || (c >= 0xd800u && c <= 0xdfffu)) c = 0xfffd;
     const size_t bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     if (used + bytes >= out_bytes) break;

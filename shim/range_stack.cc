@@ -10,7 +10,6 @@
 
 namespace rankscope::shim {
 
-using recorder::AddShared;
 using recorder::CompareExchange;
 using recorder::CountLoss;
 using recorder::g_session;
