@@ -25,6 +25,9 @@ std::vector<uint8_t> Seed() {
   builder.AddSlot(1, schema::EventKind::kColl, schema::kSlotOpen | schema::kSlotIsOperation, {});
   for (uint32_t i = 0; i < 20; ++i)
     builder.Append(i % 2, testing::CollRecord(i, i + 1, 0, schema::Function::kAllReduce, i, 8));
+  schema::CuptiInfo cupti{};
+  cupti.state = static_cast<uint32_t>(schema::CuptiState::kArmed);
+  builder.SetCupti(cupti).AddStream(0x7000, 13);
   return builder.Bytes();
 }
 
