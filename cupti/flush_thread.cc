@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cupti/callbacks.h"
 #include "cupti/gpu_clock.h"
@@ -209,7 +210,8 @@ void* Run(void*) {
   }
   watch.LastFlush();
   sem_post(&g_flushed);
-  return nullptr;
+  // The process is ending around this thread: it stays, and runs no destructors of its own.
+  for (;;) pause();
 }
 
 void AtExit() {
