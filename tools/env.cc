@@ -7,6 +7,7 @@
 #include "tools/environment.h"
 #include "tools/library_path.h"
 #include "tools/output.h"
+#include "tools/recording_options.h"
 
 namespace rankscope::tools {
 namespace {
@@ -43,15 +44,7 @@ void AddEnv(CLI::App& app, Invocation* invocation) {
   CLI::App* sub = app.add_subcommand("env", "print the variables that turn rankscope on");
   sub->add_option("--for", options->format, "how to write them: " + EnvironmentFormatWords());
   sub->add_option("--job", options->recording.job, "the job's name; the same on all nodes");
-  sub->add_option("--dir", options->recording.directory, "where the rings go (else /dev/shm/rankscope-<uid>)");
-  sub->add_option("--events", options->recording.events, "NCCL events to record (docs/environment.md)");
-  sub->add_option("--ring-bytes", options->recording.ring_bytes, "size of a process's ring, for example 64M");
-  sub->add_flag("--no-gpu", options->recording.no_gpu, "leave CUDA_INJECTION64_PATH alone: no kernels and copies");
-  sub->add_flag("--no-nvtx", options->recording.no_nvtx, "leave NVTX_INJECTION64_PATH alone: no ranges");
-  sub->add_flag("--preload", options->recording.preload,
-                "LD_PRELOAD too: checkpoint and data files; with RANKSCOPE_CALL_STACKS=1 who calls NCCL");
-  sub->add_flag("--hook", options->recording.hook,
-                "the Python hook too (PYTHONPATH): data loading, optimizer, checkpoints, garbage collection");
+  AddRecordingOptions(sub, &options->recording);
   sub->footer(
       "The lines go to stdout, what to do with them to stderr.\n"
       "Examples:\n"

@@ -142,6 +142,7 @@ absl::StatusOr<std::vector<Variable>> RecordingVariables(const std::string& libr
     settings["DIR"] = std::filesystem::absolute(options.directory, error).lexically_normal().string();
   }
   if (!options.events.empty()) settings["NCCL_EVENTS"] = options.events;
+  if (!options.gpu_events.empty()) settings["GPU_EVENTS"] = options.gpu_events;
   if (!options.ring_bytes.empty()) settings["RING_BYTES"] = options.ring_bytes;
 
   std::vector<Variable> variables = {{"NCCL_PROFILER_PLUGIN", library}};

@@ -18,7 +18,7 @@ struct Variable {
 
 // What the user chose; empty = not chosen. The flags of `run` and `env` that both have.
 struct RecordingOptions {
-  std::string job, directory, events, ring_bytes;
+  std::string job, directory, events, gpu_events, ring_bytes;
   bool no_gpu = false, no_nvtx = false;  // leave CUDA's or NVTX's injection variable alone
   bool preload = false;                  // LD_PRELOAD: files, call sites
   bool hook = false;                     // put the Python hook's folder on PYTHONPATH

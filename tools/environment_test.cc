@@ -71,6 +71,12 @@ TEST_F(EnvironmentTest, SettingsComeUnderBothNames) {
   EXPECT_EQ(Pairs(options), DoorsAnd({"RANKSCOPE_JOB=night", "NCCL_RANKSCOPE_JOB=night"}));
 }
 
+TEST_F(EnvironmentTest, GpuEventsAreASettingLikeTheOthers) {
+  RecordingOptions options;
+  options.gpu_events = "default,api";
+  EXPECT_EQ(Pairs(options), DoorsAnd({"RANKSCOPE_GPU_EVENTS=default,api", "NCCL_RANKSCOPE_GPU_EVENTS=default,api"}));
+}
+
 TEST_F(EnvironmentTest, ADoorThatAnotherToolHasIsLeftToIt) {
   setenv("CUDA_INJECTION64_PATH", "/opt/nsys/libToolsInjection64.so", 1);
   setenv("NVTX_INJECTION64_PATH", kLibrary, 1);

@@ -31,6 +31,7 @@
 #include "tools/merge.h"
 #include "tools/output.h"
 #include "tools/process.h"
+#include "tools/recording_options.h"
 #include "tools/ring_directory.h"
 
 namespace rankscope::tools {
@@ -285,15 +286,7 @@ void AddRun(CLI::App& app, Invocation* invocation) {
   sub->formatter(std::make_shared<RunFormatter>());
   sub->add_option("--job", options->recording.job,
                   "the job's name; the same on all nodes (else from Slurm, else made up)");
-  sub->add_option("--dir", options->recording.directory, "where the rings go (else /dev/shm/rankscope-<uid>)");
-  sub->add_option("--events", options->recording.events, "NCCL events to record (docs/environment.md)");
-  sub->add_option("--ring-bytes", options->recording.ring_bytes, "size of a process's ring, for example 64M");
-  sub->add_flag("--no-gpu", options->recording.no_gpu, "leave CUDA_INJECTION64_PATH alone: no kernels and copies");
-  sub->add_flag("--no-nvtx", options->recording.no_nvtx, "leave NVTX_INJECTION64_PATH alone: no ranges");
-  sub->add_flag("--preload", options->recording.preload,
-                "LD_PRELOAD too: checkpoint and data files; with RANKSCOPE_CALL_STACKS=1 who calls NCCL");
-  sub->add_flag("--hook", options->recording.hook,
-                "the Python hook too (PYTHONPATH): data loading, optimizer, checkpoints, garbage collection");
+  AddRecordingOptions(sub, &options->recording);
   sub->add_option("-o,--output", options->output, "the timeline; else <job>.rsc here, or a free name near it");
   sub->add_flag("--no-report", options->no_report, "merge, but print no report");
   sub->add_flag("--no-merge", options->no_merge, "leave the rings as they are");
