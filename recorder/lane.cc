@@ -46,6 +46,7 @@ void AddTenant(Lane* lane) {
   StoreRelaxed(tenant.first_record, LoadRelaxed(header->head));
   StoreRelaxed(tenant.thread_id, thread_id);
   StoreRelaxed(tenant.name, InternName(name, schema::NameKind::kThread));
+  StoreRelaxed(header->pthread_low[count % schema::kLaneTenants], static_cast<uint32_t>(pthread_self()));
   StoreRelease(header->tenant_count, count + 1);
   StoreRelaxed(header->owner_thread_id, thread_id);
   lane->thread_word = uint64_t{thread_id} | uint64_t{schema::kOrdinalUnknown} << 32;

@@ -141,6 +141,8 @@ enum Door : uint32_t {
   kDoorNvtx = 1 << 2,     // an NVTX header called InitializeInjectionNvtx2
   kDoorPreload = 1 << 3,  // LD_PRELOAD
   kDoorHook = 1 << 4,     // the Python hook
+  // NCCL's own NVTX ranges, where no plugin came: CollApi and P2pApi events are made of them.
+  kDoorNcclRanges = 1 << 5,
 };
 
 // Where the process's rank came from, worst to best.
@@ -370,7 +372,9 @@ struct LaneHeader {
   LaneTenant tenants[kLaneTenants];
   uint64_t committed_by_kind[kEventKindLimit];  // records ever, by EventKind
   uint64_t dropped_by_kind[kEventKindLimit];    // started here and not recorded
-  uint64_t reserved[24];
+  // Low 32 bits of pthread_self() of tenants[i]: what CUPTI's API records call a thread; 0 = not known.
+  uint32_t pthread_low[kLaneTenants];
+  uint64_t reserved[20];
 };
 static_assert(sizeof(LaneHeader) == 64 + 128 + 1024 + 192);
 

@@ -19,6 +19,8 @@ namespace {
 // NCCL's names of the entries: the only thing of a schema that says what they mean.
 constexpr char kBytesEntry[] = "Message size [bytes]";
 constexpr char kCommunicatorEntry[] = "NCCL communicator ID";
+constexpr char kRanksEntry[] = "No. of ranks";
+constexpr char kRankEntry[] = "Rank";
 
 constexpr uint32_t kSchemaLimit = 256;  // a power of two
 constexpr uint32_t kProbes = 16;
@@ -29,6 +31,7 @@ constexpr size_t kPayloadLimit = 16;  // of one range
 struct SchemaFields {
   uint64_t key;     // 0 = free; else domain << 48 | schema id, with the top bit set
   uint64_t fields;  // of the bytes, and << 32 of the communicator
+  uint64_t ranks;   // of the number of ranks, and << 32 of the own rank
   void* name;       // registered string
 };
 constinit SchemaFields g_schemas[kSchemaLimit] = {};
@@ -56,10 +59,9 @@ constexpr uint32_t BytesOf(uint64_t type) {
   }
 }
 
-uint64_t FieldsOf(const nvtx::SchemaAttributes& schema) {
+void ReadSchema(const nvtx::SchemaAttributes& schema, uint64_t* fields, uint64_t* ranks) {
   constexpr uint64_t kNeeded = nvtx::kSchemaHasEntries | nvtx::kSchemaHasEntryCount;
-  if ((schema.field_mask & kNeeded) != kNeeded || schema.entries == nullptr) return 0;
-  uint64_t fields = 0;
+  if ((schema.field_mask & kNeeded) != kNeeded || schema.entries == nullptr) return;
   uint64_t end = 0;  // of the entry before
   bool end_known = true;
   for (size_t i = 0; i < schema.entry_count && i < kEntryLimit; ++i) {
@@ -72,10 +74,11 @@ uint64_t FieldsOf(const nvtx::SchemaAttributes& schema) {
     end_known = bytes != 0 && entry.flags == 0;
     if (!end_known || entry.name == nullptr || offset >= (1u << 23)) continue;
     const uint64_t field = offset << 8 | bytes;
-    if (strcmp(entry.name, kBytesEntry) == 0) fields |= field;
-    if (strcmp(entry.name, kCommunicatorEntry) == 0) fields |= field << 32;
+    if (strcmp(entry.name, kBytesEntry) == 0) *fields |= field;
+    if (strcmp(entry.name, kCommunicatorEntry) == 0) *fields |= field << 32;
+    if (strcmp(entry.name, kRanksEntry) == 0) *ranks |= field;
+    if (strcmp(entry.name, kRankEntry) == 0) *ranks |= field << 32;
   }
-  return fields;
 }
 
 const SchemaFields* FindSchema(uint32_t domain, uint64_t id) {
@@ -120,8 +123,11 @@ uint64_t RegisterSchema(uint32_t domain, const nvtx::SchemaAttributes* schema) {
       continue;
     }
     // The last one that registers an id defines it.
+    uint64_t fields = 0, ranks = 0;
+    ReadSchema(*schema, &fields, &ranks);
     StoreRelaxed(entry.name, name);
-    StoreRelease(entry.fields, FieldsOf(*schema));
+    StoreRelaxed(entry.ranks, ranks);
+    StoreRelease(entry.fields, fields);
     return id;
   }
   recorder::CountLoss(schema::LossReason::kNameTableFull);
@@ -142,6 +148,13 @@ RangeExtra ReadPayloads(uint32_t domain, const nvtx::PayloadData* payloads, size
     }
     if (ReadField(payloads[i], static_cast<uint32_t>(fields >> 32), &value)) {
       extra.detail = static_cast<uint32_t>(value);
+      extra.present = true;
+    }
+    const uint64_t ranks = LoadRelaxed(schema->ranks);
+    uint64_t rank = 0;
+    if (ranks != 0 && ReadField(payloads[i], static_cast<uint32_t>(ranks), &value) &&
+        ReadField(payloads[i], static_cast<uint32_t>(ranks >> 32), &rank)) {
+      extra.value = value << 32 | static_cast<uint32_t>(rank);
       extra.present = true;
     }
   }

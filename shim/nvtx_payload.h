@@ -1,7 +1,7 @@
 // Extended payloads of NVTX: which bytes of a payload are what, from the schemas that a library registers with its
-// domain. Only two things are taken out: the size of the message in bytes and the communicator, as NCCL (2.16 and
-// later; the communicator since 2.25) names them. Registration comes once a schema, reading is on the hot path; any
-// thread, no lock. Must never read a payload beyond the size that its caller gives.
+// domain. Taken out are the size of the message in bytes, the communicator, its size and the own rank in it, as NCCL
+// (2.16 and later; the communicator since 2.25) names them. Registration comes once a schema, reading is on the hot
+// path; any thread, no lock. Must never read a payload beyond the size that its caller gives.
 #ifndef RANKSCOPE_SHIM_NVTX_PAYLOAD_H_
 #define RANKSCOPE_SHIM_NVTX_PAYLOAD_H_
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "recorder/atomic_word.h"
+#include "recorder/nccl_call.h"
 
 namespace rankscope::shim {
 
@@ -15,7 +16,7 @@ using recorder::StoreRelaxed;
 using recorder::StoreRelease;
 
 constinit KeptText g_domains[kDomainLimit] = {
-    {"", 0, 0, 0, 0}, {"rankscope", 0, 0, 0, 0}, {"rankscope.group", 0, 0, 0, 0}};
+    {"", 0, 0, 0, 0}, {"rankscope", 0, 0, 0, 0}, {"rankscope.group", 0, 0, 0, 0}, {"NCCL", 0, 0, 0, 0}};
 
 namespace {
 
@@ -49,7 +50,34 @@ uint32_t HashOf(const char* text, size_t* length) {
 
 bool BeginsWith(const char* text, const char* prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
+uint8_t NcclCallNamed(const char* call) {
+  using schema::Function;
+  static constexpr struct {
+    const char* name;
+    Function function;
+  } kCalls[] = {
+      {"AllGather", Function::kAllGather}, {"AllReduce", Function::kAllReduce},
+      {"AlltoAll", Function::kAlltoAll},   {"Broadcast", Function::kBroadcast},
+      {"Gather", Function::kGather},       {"Reduce", Function::kReduce},
+      {"Scatter", Function::kScatter},     {"ReduceScatter", Function::kReduceScatter},
+      {"Send", Function::kSend},           {"Recv", Function::kRecv},
+  };
+  for (const auto& known : kCalls) {
+    if (strcmp(call, known.name) == 0) return static_cast<uint8_t>(known.function);
+  }
+  // ncclCommInitAll makes several in one process and names none of them.
+  if (BeginsWith(call, "CommInitRank") || strcmp(call, "CommSplit") == 0 || strcmp(call, "CommShrink") == 0 ||
+      strcmp(call, "CommInitAll") == 0) {
+    return recorder::kNcclCallCommInit;
+  }
+  if (strcmp(call, "CommFinalize") == 0 || strcmp(call, "CommDestroy") == 0 || strcmp(call, "CommAbort") == 0) {
+    return recorder::kNcclCallCommEnd;
+  }
+  return recorder::kNcclCallNone;
+}
+
 uint8_t TraitsOf(const char* text) {
+  if (BeginsWith(text, "nccl")) return static_cast<uint8_t>(NcclCallNamed(text + 4) << 4);
   if (!BeginsWith(text, "DeepSpeed")) return 0;
   if (strcmp(text, "DeepSpeedEngine.forward") == 0) return kNameEngineForward | kNameDeepSpeed;
   // With the dot: a user's own DeepSpeedTrainer.step is none of DeepSpeed's.

@@ -18,7 +18,13 @@ namespace rankscope::shim {
 
 inline constexpr uint32_t kDomainLimit = 64;
 // Domains that are always there. The last one takes in those that find no room.
-enum KnownDomain : uint32_t { kDomainDefault = 0, kDomainHook = 1, kDomainGroup = 2, kKnownDomains = 3 };
+enum KnownDomain : uint32_t {
+  kDomainDefault = 0,
+  kDomainHook = 1,
+  kDomainGroup = 2,
+  kDomainNccl = 3,
+  kKnownDomains = 4
+};
 inline constexpr uint32_t kDomainOverflow = kDomainLimit - 1;
 
 // What a name says about the range, apart from how it is called.
@@ -26,6 +32,8 @@ enum NameTraits : uint8_t {
   kNameEngineForward = 1 << 0,  // exactly DeepSpeedEngine.forward: nothing of DeepSpeed's can be open around it
   kNameDeepSpeed = 1 << 1,      // a range that DeepSpeed's own decorator leaves open when an exception passes
 };
+// The upper four bits: NcclCall::what, if the range is of NCCL's domain.
+constexpr uint8_t NcclCallOf(uint8_t traits) { return traits >> 4; }
 struct NameInfo {
   uint32_t id = 0;  // interned; 0 = no name
   uint8_t traits = 0;

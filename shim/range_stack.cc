@@ -7,6 +7,7 @@
 
 #include "recorder/clock.h"
 #include "recorder/lane.h"
+#include "recorder/nccl_call.h"
 
 namespace rankscope::shim {
 
@@ -115,6 +116,15 @@ void TakeOut(RangeThread* thread, uint32_t position) {
   memmove(&thread->stack[position], &thread->stack[position + 1], (thread->depth - position) * sizeof(OpenRange));
 }
 
+recorder::NcclCall NcclCallIn(const OpenRange& range) {
+  recorder::NcclCall call;
+  call.what = NcclCallOf(range.traits);
+  call.begin_ticks = range.begin_ticks;
+  call.value = range.value;
+  call.communicator = range.detail;
+  return call;
+}
+
 // DeepSpeed's decorator pops nothing when an exception passes. Its engine's forward is never called within another of
 // its ranges, so whatever of them is still open in this domain was left open, and so was all that was pushed after it
 // there.
@@ -212,7 +222,12 @@ int PopRange(uint32_t domain, const RangeExtra& extra) {
     range.detail = extra.detail;
   }
   WriteRecord(EventKind::kRange, range, now_ticks, 0);
+  recorder::NcclCall call;
+  if (__builtin_expect(domain == kDomainNccl, 0)) call = NcclCallIn(range);
   TakeOut(thread, position);
+  if (__builtin_expect(call.what != recorder::kNcclCallNone, 0) && recorder::TakeNcclCall != nullptr) {
+    recorder::TakeNcclCall(call);
+  }
   return static_cast<int>(level);
 }
 

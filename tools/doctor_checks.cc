@@ -402,9 +402,11 @@ std::vector<Check> DiagnoseRing(const analysis::RankInfo& rank) {
     const bool used = (rank.doors & bit) != 0;
     checks.push_back({id, used ? CheckStatus::kOk : CheckStatus::kNote, used ? came : missing, used ? "" : todo});
   };
+  const bool from_ranges = (rank.doors & schema::kDoorNcclRanges) != 0;
   door(schema::kDoorPlugin, "door_plugin", "NCCL loaded the plugin",
-       "NCCL did not load the plugin: no communicator was made, or it is older than 2.23",
-       "NCCL_DEBUG=INFO shows how NCCL looks for it");
+       from_ranges ? "NCCL did not load the plugin: its calls are known by its own NVTX ranges, without their ends"
+                   : "NCCL did not load the plugin: no communicator was made, or it is older than 2.23",
+       "NCCL_DEBUG=INFO shows how NCCL looks for it; from 2.23 on it has one");
   door(schema::kDoorCuda, "door_cuda", "CUDA started it", "CUDA did not start it",
        "CUDA_INJECTION64_PATH has to be in the process's environment before its first CUDA call");
   door(schema::kDoorNvtx, "door_nvtx", "NVTX ranges came", "no NVTX range came",

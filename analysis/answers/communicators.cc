@@ -142,10 +142,10 @@ class CommunicatorBuilder {
                      [](const Communicator& a, const Communicator& b) { return a.init_ns < b.init_ns; });
     Place();
     if (assumed_ > 0) {
-      out_->notes_.push_back(
-          absl::StrCat("identity assumed: NCCL gave no identity for ", Plural(assumed_, "communicator"),
-                       " on some or all ranks (an ",
-                       "old profiler table); they were put together by their order of creation in each process"));
+      out_->notes_.push_back(absl::StrCat("identity assumed: NCCL gave no identity for ",
+                                          Plural(assumed_, "communicator"), " on some or all ranks (an ",
+                                          "old profiler table, or no plugin and NCCL before 2.25); they were put "
+                                          "together by their order of creation in each process"));
     }
   }
 

@@ -257,6 +257,26 @@ void AddCommunicators(const std::vector<RankInfo>& ranks, const Communicators& c
   }
 }
 
+// Operations of processes without a plugin: NCCL's NVTX ranges tell its calls (docs/design.md, "Ranges").
+void AddRanges(const std::vector<RankInfo>& ranks, const MatcherStats& matcher, Coverage* coverage) {
+  uint64_t processes = 0;
+  for (const RankInfo& rank : ranks) {
+    processes += (rank.doors & (schema::kDoorNcclRanges | schema::kDoorPlugin)) == schema::kDoorNcclRanges ? 1 : 0;
+  }
+  if (processes == 0) return;
+  coverage->not_reported.push_back(
+      {"calls_from_ranges",
+       absl::StrCat("launches, ends, algorithms and peers in ", processes, processes == 1 ? " process" : " processes",
+                    ": no profiler plugin was loaded there (NCCL before 2.23 has none); what is known is NCCL's own "
+                    "NVTX ranges, the calls alone")});
+  if (matcher.unknown_communicator > 0) {
+    coverage->not_reported.push_back(
+        {"ranges_without_communicator",
+         "which communicator a call is for, where a process has several: NCCL before 2.25 does not say so in its "
+         "ranges"});
+  }
+}
+
 void AddMatching(const MatcherStats& matcher, Coverage* coverage) {
   const auto add = [&](uint64_t count, const char* id, const char* noun, const char* text) {
     if (count > 0) coverage->not_trusted.push_back({id, absl::StrCat(Plural(count, noun), " ", text)});
@@ -296,6 +316,7 @@ Coverage DescribeCoverage(const std::vector<RankInfo>& ranks, const Communicator
                                     "ends on ranks whose data left through another process (PXN): their own part of "
                                     "the network may end earlier"});
   }
+  AddRanges(ranks, matcher, &coverage);
   AddMatching(matcher, &coverage);
   AddLosses(ranks, &coverage);
   return coverage;

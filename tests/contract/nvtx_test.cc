@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <thread>
 
+#include "analysis/answers/report.h"
 #include "shim/hook_entry.h"
 #include "tests/contract/contract_fixture.h"
 
@@ -166,6 +168,100 @@ TEST_F(NvtxTest, NcclsDomainGivesBytesAndCommunicator) {
     EXPECT_EQ(range.payload.range.detail, 0x55667788u);
     EXPECT_EQ(range.payload.range.depth, 0);
   }
+}
+
+// NCCL without a profiler plugin (before 2.23): its ranges are all that there is.
+TEST_F(NvtxTest, NcclsRangesBecomeCallsWhereNoPluginCame) {
+  setenv("NVTX_USER_RANK", "1", 1);
+  ASSERT_EQ(RunScenes({"old_nccl"}), 0);
+  const auto recording = Read();
+  ASSERT_NE(recording, nullptr);
+  const analysis::RankInfo& rank = recording->ranks()[0];
+  EXPECT_EQ(rank.doors, schema::kDoorNvtx | schema::kDoorNcclRanges);
+  EXPECT_EQ(rank.rank, 1);
+  EXPECT_EQ(rank.world_size, 2);
+  ASSERT_EQ(rank.comms.size(), 1u);
+  EXPECT_EQ(rank.comms[0].rank, 1);
+  EXPECT_EQ(rank.comms[0].ranks, 2);
+  EXPECT_EQ(rank.comms[0].flags, schema::kCommIdentityMissing | schema::kCommSizeKnown | schema::kCommFinalized);
+  const std::vector<Event> calls = Events(*recording, EventKind::kCollApi);
+  ASSERT_EQ(calls.size(), 3u);
+  const struct {
+    schema::Function func;
+    uint64_t bytes;
+    uint32_t ordinal;
+  } expected[] = {{schema::Function::kAllReduce, 4096, 0},
+                  {schema::Function::kAllReduce, 8192, 1},
+                  {schema::Function::kAllGather, 1024, 0}};
+  const std::vector<Event> ranges = Events(*recording, EventKind::kRange);
+  for (size_t i = 0; i < 3; ++i) {
+    const schema::ApiPayload& call = calls[i].payload.api;
+    EXPECT_EQ(call.func, static_cast<uint8_t>(expected[i].func));
+    EXPECT_EQ(call.count * schema::DataTypeBytes(static_cast<schema::DataType>(call.dtype)), expected[i].bytes);
+    EXPECT_EQ(call.ordinal, expected[i].ordinal);
+    EXPECT_EQ(calls[i].comm, rank.comms[0].slot);
+    const auto range = std::find_if(ranges.begin(), ranges.end(),
+                                    [&](const Event& r) { return r.payload.range.value == expected[i].bytes; });
+    ASSERT_NE(range, ranges.end());
+    EXPECT_EQ(calls[i].begin_ns, range->begin_ns) << "the call begins with its range";
+    EXPECT_GE(calls[i].end_ns, range->end_ns);
+  }
+  EXPECT_EQ(Events(*recording, EventKind::kP2pApi).size(), 1u);
+  EXPECT_EQ(Events(*recording, EventKind::kCommInit).size(), 1u);
+}
+
+TEST_F(NvtxTest, CallsOfOneOfSeveralNamelessCommunicatorsAreOfNone) {
+  ASSERT_EQ(RunScenes({"old_nccl_two"}), 0);
+  const auto recording = Read();
+  ASSERT_NE(recording, nullptr);
+  const std::vector<Event> calls = Events(*recording, EventKind::kCollApi);
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[2].comm, recording->ranks()[0].comms[0].slot) << "before the second one was made";
+  EXPECT_EQ(calls[3].comm, schema::kCommUnknown);
+}
+
+TEST_F(NvtxTest, CommunicatorsWithAHashAreToldApartAndMatchedAcrossRanks) {
+  for (const char* rank : {"0", "1"}) {
+    setenv("NVTX_USER_RANK", rank, 1);
+    ASSERT_EQ(RunScenes({"new_nccl"}), 0);
+  }
+  const auto recording = Read();
+  ASSERT_NE(recording, nullptr);
+  const answers::Report report = answers::BuildReport(*recording, {});
+  ASSERT_EQ(report.communicators.all().size(), 2u);
+  for (const answers::Communicator& comm : report.communicators.all()) {
+    EXPECT_EQ(comm.hash, comm.members[0].comm_slot == 0 ? 1u : 2u) << "the low 32 bits";
+    EXPECT_TRUE(comm.identity_known);
+    EXPECT_EQ(comm.size, 2u);
+    ASSERT_EQ(comm.members.size(), 2u);
+    EXPECT_EQ(comm.finalized, comm.hash == 2);
+    const int32_t first = recording->ranks()[comm.members[0].rank_index].rank;
+    EXPECT_EQ(first, comm.hash == 1 ? 0 : 1) << "the pair's ranks are the other way round";
+  }
+  ASSERT_EQ(report.totals.size(), 1u);
+  EXPECT_EQ(report.totals[0].api_only, 3u);
+  EXPECT_EQ(report.totals[0].matched, 3u);
+  EXPECT_EQ(report.matcher.unknown_communicator, 0u);
+}
+
+TEST_F(NvtxTest, WhereThePluginCameItsEventsAreTheOnlyOnes) {
+  ASSERT_EQ(InChild([] {
+              ProfilerHost host;
+              if (!host.Open(RANKSCOPE_LIBRARY_UNDER_TEST, 5)) return 1;
+              CommIdentity id;
+              id.hash = 0xabc;
+              id.ranks = 4;
+              id.rank = 1;
+              void* context = nullptr;
+              if (host.Init(&context, id) != 0) return 2;
+              return User(0)("new_nccl");
+            }),
+            0);
+  const auto recording = Read();
+  ASSERT_NE(recording, nullptr);
+  EXPECT_EQ(recording->ranks()[0].comms.size(), 1u);
+  EXPECT_EQ(Events(*recording, EventKind::kCollApi).size(), 0u);
+  EXPECT_EQ(Events(*recording, EventKind::kRange).size(), 6u);
 }
 
 TEST_F(NvtxTest, WithoutARangeThereIsNoRing) {
