@@ -69,6 +69,7 @@ struct ThreadInfo {
   uint16_t lane = 0;
   uint32_t thread_id = 0;
   std::string name;
+  uint32_t pthread_low = 0;  // what CUPTI's API records call it; 0 = not known
 };
 
 // The GPU source of a process (schema::CuptiInfo, with its texts cleaned and its ticks as times).

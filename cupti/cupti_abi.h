@@ -110,6 +110,12 @@ struct MemoryLayout {
 struct MemoryPoolLayout {
   static constexpr Field kOperation{4, 4}, kCorrelation{12, 4}, kDevice{20, 4}, kSize{40, 8}, kTimestamp{56, 8};
 };
+// A call of the runtime or the driver. The thread is the low 32 bits of pthread_self(): cuptiSetThreadIdType is
+// global and Kineto's to set.
+struct ApiLayout {
+  static constexpr Field kCallback{4, 4}, kStart{8, 8}, kEnd{16, 8}, kThread{28, 4}, kCorrelation{32, 4},
+      kReturnValue{36, 4};
+};
 struct GraphTraceLayout {
   static constexpr Field kCorrelation{4, 4}, kStart{8, 8}, kEnd{16, 8}, kDevice{24, 4}, kGraph{28, 4},
       kContext{32, 4}, kStream{36, 4};
@@ -137,6 +143,9 @@ constexpr uint32_t NeededBytes(uint32_t kind) {
       return MemoryPoolLayout::kTimestamp.end();
     case kKindGraphTrace:
       return GraphTraceLayout::kStream.end();
+    case kKindDriver:
+    case kKindRuntime:
+      return ApiLayout::kReturnValue.end();
     default:
       return 0;
   }

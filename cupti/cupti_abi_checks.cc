@@ -57,6 +57,13 @@ SAME(PeerCopyLayout, kCorrelation, CUpti_ActivityMemcpyPtoP4, correlationId);
 SAME(PeerCopyLayout, kGraphNode, CUpti_ActivityMemcpyPtoP4, graphNodeId);
 SAME(PeerCopyLayout, kGraph, CUpti_ActivityMemcpyPtoP4, graphId);
 
+SAME(ApiLayout, kCallback, CUpti_ActivityAPI, cbid);
+SAME(ApiLayout, kStart, CUpti_ActivityAPI, start);
+SAME(ApiLayout, kEnd, CUpti_ActivityAPI, end);
+SAME(ApiLayout, kThread, CUpti_ActivityAPI, threadId);
+SAME(ApiLayout, kCorrelation, CUpti_ActivityAPI, correlationId);
+SAME(ApiLayout, kReturnValue, CUpti_ActivityAPI, returnValue);
+
 SAME(MemsetLayout, kBytes, CUpti_ActivityMemset4, bytes);
 SAME(MemsetLayout, kStart, CUpti_ActivityMemset4, start);
 SAME(MemsetLayout, kEnd, CUpti_ActivityMemset4, end);

@@ -45,6 +45,8 @@ constexpr EventWord kEventWords[] = {
     {"memory", Bit(kKindMemory2) | Bit(kKindMemoryPool)},
     {"graph", Bit(kKindGraphTrace)},
     {"overhead", Bit(kKindOverhead)},
+    // Two to three records a launch: not by default.
+    {"api", Bit(kKindDriver) | Bit(kKindRuntime)},
 };
 
 uint32_t g_tried = 0;      // whoever sets it arms; the others don't wait

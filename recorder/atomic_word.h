@@ -45,6 +45,10 @@ template <typename T, typename V>
 inline void OrShared(T& word, V bits) {
   __atomic_fetch_or(&word, static_cast<T>(bits), __ATOMIC_RELAXED);
 }
+template <typename T, typename V>
+inline void AndShared(T& word, V bits) {
+  __atomic_fetch_and(&word, static_cast<T>(bits), __ATOMIC_RELAXED);
+}
 template <typename T>
 inline bool CompareExchange(T& word, T expected, T desired) {
   return __atomic_compare_exchange_n(&word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);

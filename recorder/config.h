@@ -30,7 +30,8 @@ inline constexpr Setting kSettings[] = {
      "launch, proxyop, proxystep, proxyctrl, kernelch, netplugin, ce, kernelphase; -name takes one away"},
     {"CUPTI", "1", "0 = never touch CUPTI; 1 = GPU records while nobody else has CUPTI; exclusive = keep others out"},
     {"GPU_EVENTS", "default",
-     "GPU records to ask for, comma separated: default, none, kernel, memcpy, memset, sync, memory, graph, overhead; "
+     "GPU records to ask for, comma separated: default, none, kernel, memcpy, memset, sync, memory, graph, overhead, "
+     "api (every CUDA call: kernels get the phase of the thread that launched them); "
      "graphnodes = every kernel of a CUDA graph; -name takes one away"},
     {"CUPTI_LIB", "(found)", "libcupti to open where none is in the process"},
     {"CUPTI_RESUME_S", "600", "seconds to stay away from CUPTI after another client took it"},

@@ -45,7 +45,9 @@ enum class EventKind : uint16_t {
   kGpuSync = 35,        // the host waits; aux = CUPTI's synchronisation type             GpuKernelPayload
   kGpuMemory = 36,      // instant; aux = CUPTI's operation (1 taken, 2 released), op_id = address  GpuCopyPayload
   kGpuGraph = 37,       // one launch of a CUDA graph, as a whole                         GpuKernelPayload
-  kCudaApi = 38,        // a runtime or driver call on the host; aux = its number         GpuKernelPayload
+  kCudaApi = 38,        // a runtime or driver call on the host; aux = its number; its    GpuKernelPayload
+                        //   stream = the thread (LaneHeader::pthread_low), grid_blocks = what it returned,
+                        //   block_threads = CUPTI's kind (4 driver, 5 runtime)
   kGpuOverhead = 39,    // CUPTI's own cost; aux = CUPTI's overhead kind                  GpuKernelPayload
   kGpuBlind = 40,       // no GPU record could come: another client had CUPTI             (none)
   kGpuMemoryPool = 41,  // instant; aux = CUPTI's pool operation                        GpuCopyPayload
@@ -306,7 +308,8 @@ struct GpuCopyPayload {
 struct RangePayload {
   uint32_t name;    // interned
   uint32_t domain;  // interned; 0 = the default domain
-  uint64_t value;   // the range's payload: NCCL's domain, bytes; the hook, what docs/design.md says
+  uint64_t value;   // the range's payload: NCCL's domain, bytes, or ranks << 32 | rank where a communicator is made
+                    //   or ended; the hook, what docs/design.md says
   uint8_t phase;    // Phase
   uint8_t phase_source;
   uint8_t depth;  // ranges of this thread that were open around it, at most 255

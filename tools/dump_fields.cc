@@ -203,8 +203,7 @@ void AddPayload(Fields* out, const Event& event, const std::vector<std::string>&
     case EventKind::kGpuKernel:
     case EventKind::kGpuSync:
     case EventKind::kGpuGraph:
-    case EventKind::kGpuOverhead:
-    case EventKind::kCudaApi: {
+    case EventKind::kGpuOverhead: {
       const schema::GpuKernelPayload& kernel = event.payload.kernel;
       (*out)["name"] = Name(kernel.name, names);
       (*out)["correlation"] = kernel.correlation;
@@ -214,6 +213,15 @@ void AddPayload(Fields* out, const Event& event, const std::vector<std::string>&
       (*out)["grid_blocks"] = kernel.grid_blocks;
       (*out)["block_threads"] = kernel.block_threads;
       (*out)["aux"] = event.aux;
+      return;
+    }
+    case EventKind::kCudaApi: {
+      const schema::GpuKernelPayload& call = event.payload.kernel;
+      (*out)["call"] = event.aux;
+      (*out)["interface"] = call.block_threads == 5 ? "runtime" : "driver";
+      (*out)["correlation"] = call.correlation;
+      (*out)["pthread_low"] = call.stream;
+      (*out)["returned"] = call.grid_blocks;
       return;
     }
     case EventKind::kGpuMemcpy:
@@ -232,9 +240,12 @@ void AddPayload(Fields* out, const Event& event, const std::vector<std::string>&
       (*out)["aux"] = event.aux;
       return;
     }
+    case EventKind::kCallSite:
+      (*out)["function"] = Name(event.payload.range.domain, names);
+      (*out)["stack"] = Name(event.payload.range.name, names);
+      return;
     case EventKind::kRange:
-    case EventKind::kMark:
-    case EventKind::kCallSite: {
+    case EventKind::kMark: {
       const schema::RangePayload& range = event.payload.range;
       (*out)["name"] = Name(range.name, names);
       (*out)["domain"] = Name(range.domain, names);

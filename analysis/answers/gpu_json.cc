@@ -14,11 +14,10 @@ namespace {
 // What doors came in, by name.
 json DoorsJson(uint32_t doors) {
   json list = json::array();
-  const std::pair<uint32_t, const char*> names[] = {{schema::kDoorPlugin, "nccl_plugin"},
-                                                    {schema::kDoorCuda, "cuda_injection"},
-                                                    {schema::kDoorNvtx, "nvtx_injection"},
-                                                    {schema::kDoorPreload, "preload"},
-                                                    {schema::kDoorHook, "python_hook"}};
+  const std::pair<uint32_t, const char*> names[] = {
+      {schema::kDoorPlugin, "nccl_plugin"},  {schema::kDoorCuda, "cuda_injection"},
+      {schema::kDoorNvtx, "nvtx_injection"}, {schema::kDoorPreload, "preload"},
+      {schema::kDoorHook, "python_hook"},    {schema::kDoorNcclRanges, "nccl_ranges"}};
   for (const auto& [bit, name] : names) {
     if ((doors & bit) != 0) list.push_back(name);
   }
@@ -115,10 +114,11 @@ json PhasesJson(const Report& report) {
   json ranks = json::array();
   for (uint32_t r = 0; r < report.phases.ranks.size(); ++r) {
     const PhaseRank& rank = report.phases.ranks[r];
-    json phases = json::object(), sources = json::object(), files = json::object();
+    json phases = json::object(), gpu = json::object(), sources = json::object(), files = json::object();
     for (size_t p = 1; p < rank.phase_ns.size(); ++p) {
       const auto phase = static_cast<schema::Phase>(p);
       if (phase != schema::Phase::kOther) phases[PhaseName(phase)] = rank.phase_ns[p];
+      gpu[PhaseName(phase)] = rank.gpu_ns[p];
     }
     for (size_t s = 1; s < rank.source_ns.size(); ++s) {
       if (rank.source_ns[s] > 0) sources[PhaseSourceName(static_cast<schema::PhaseSource>(s))] = rank.source_ns[s];
@@ -131,6 +131,8 @@ json PhasesJson(const Report& report) {
                      {"phases_ns", std::move(phases)},
                      {"other_ns", rank.other_ns},
                      {"sources_ns", std::move(sources)},
+                     {"gpu_ns", rank.launches == 0 ? json(nullptr) : std::move(gpu)},
+                     {"gpu_unknown_ns", rank.gpu_unknown_ns},
                      {"ranges", rank.ranges},
                      {"garbage_collections", rank.garbage_collections},
                      {"garbage_collection_ns", rank.garbage_collection_ns},

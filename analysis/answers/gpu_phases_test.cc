@@ -322,6 +322,84 @@ TEST(PhasesTest, CallsOfTheAutogradThreadAreBackward) {
             PhaseNs(report, Phase::kBackward));
 }
 
+Event CudaCall(uint32_t correlation, int64_t begin_ns, uint32_t thread) {
+  Event event;
+  event.kind = static_cast<uint16_t>(EventKind::kCudaApi);
+  event.begin_ns = begin_ns;
+  event.end_ns = begin_ns + 5 * kUs;
+  event.payload.kernel.correlation = correlation;
+  event.payload.kernel.stream = thread;
+  return event;
+}
+Event GpuWork(uint32_t correlation, int64_t begin_ns, int64_t length_ns) {
+  Event event;
+  event.kind = static_cast<uint16_t>(EventKind::kGpuKernel);
+  event.begin_ns = begin_ns;
+  event.end_ns = begin_ns + length_ns;
+  event.payload.kernel.correlation = correlation;
+  return event;
+}
+RankInfo RankWithCalls() {
+  RankInfo rank;
+  rank.threads = {{0, 70, "python", 0x1000}, {3, 77, "pt_autograd_0", 0x2000}, {5, 78, "loader", 0x3000}};
+  rank.kinds = {{static_cast<uint16_t>(EventKind::kCudaApi), 1, 1, 0, 0}};
+  return rank;
+}
+int64_t GpuNs(const PhaseReport& report, Phase phase) { return report.ranks[0].gpu_ns[static_cast<size_t>(phase)]; }
+
+TEST(PhasesTest, GpuWorkHasThePhaseInWhichItsThreadLaunchedIt) {
+  RankInfo rank = RankWithCalls();
+  Event loading = Range(&rank, "data_loading", 0, 1000 * kMs, Phase::kDataLoading);
+  loading.lane = 5;  // a thread of its own, all the time
+  const PhaseReport report = Collect(
+      rank, {loading, Range(&rank, "forward", 100 * kMs, 200 * kMs), Range(&rank, "optimizer", 500 * kMs, 600 * kMs),
+             CudaCall(1, 150 * kMs, 0x1000), GpuWork(1, 700 * kMs, 11 * kMs),  // long after its launch
+             CudaCall(2, 100 * kMs, 0x1000), GpuWork(2, 110 * kMs, 13 * kMs),  // at the very begin of the range
+             CudaCall(3, 300 * kMs, 0x2000), GpuWork(3, 301 * kMs, 17 * kMs),  // autograd, in no range of its own
+             CudaCall(4, 550 * kMs, 0x2000), GpuWork(4, 560 * kMs, 19 * kMs),  // and while another thread is in one
+             CudaCall(5, 550 * kMs, 0x1000), GpuWork(5, 561 * kMs, 23 * kMs), CudaCall(6, 350 * kMs, 0x3000),
+             GpuWork(6, 360 * kMs, 29 * kMs), CudaCall(7, 2000 * kMs, 0x1000),
+             GpuWork(7, 2001 * kMs, 31 * kMs),   // after all ranges
+             GpuWork(8, 400 * kMs, 37 * kMs)});  // its call was lost
+  EXPECT_EQ(GpuNs(report, Phase::kForward), (11 + 13) * kMs);
+  EXPECT_EQ(GpuNs(report, Phase::kBackward), (17 + 19) * kMs);
+  EXPECT_EQ(GpuNs(report, Phase::kOptimizer), 23 * kMs);
+  EXPECT_EQ(GpuNs(report, Phase::kDataLoading), 29 * kMs);
+  EXPECT_EQ(GpuNs(report, Phase::kOther), 31 * kMs);
+  EXPECT_EQ(report.ranks[0].gpu_unknown_ns, 37 * kMs);
+  EXPECT_EQ(PhaseNs(report, Phase::kForward), 0) << "the host's time is as it was: data loading goes first";
+}
+
+TEST(PhasesTest, ACallThatEndsAfterItsKernelAndAGraphOfOneCallAreTold) {
+  RankInfo rank = RankWithCalls();
+  Event slow = CudaCall(1, 100 * kMs, 0x1000);
+  slow.end_ns = 150 * kMs;
+  const PhaseReport report =
+      Collect(rank, {Range(&rank, "forward", 90 * kMs, 200 * kMs), slow, GpuWork(1, 110 * kMs, 3 * kMs),
+                     GpuWork(1, 120 * kMs, 5 * kMs), GpuWork(1, 300 * kMs, 7 * kMs)});
+  EXPECT_EQ(GpuNs(report, Phase::kForward), 15 * kMs);
+  EXPECT_EQ(report.ranks[0].gpu_unknown_ns, 0);
+}
+
+TEST(PhasesTest, LongRunsWithLaunchesAreSweptInPiecesWithTheSameSums) {
+  RankInfo rank = RankWithCalls();
+  std::vector<Event> events;
+  constexpr int64_t kSteps = 150'000;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const int64_t t = step * 10 * kMs;
+    const auto id = static_cast<uint32_t>(step * 2 + 1);
+    events.push_back(Range(&rank, "forward", t, t + 4 * kMs));
+    events.push_back(CudaCall(id, t + kMs, 0x1000));
+    events.push_back(GpuWork(id, t + 5 * kMs, 2 * kMs));
+    events.push_back(CudaCall(id + 1, t + 5 * kMs, 0x1000));
+    events.push_back(GpuWork(id + 1, t + 7 * kMs, kMs));
+  }
+  const PhaseReport report = Collect(rank, events);
+  EXPECT_EQ(GpuNs(report, Phase::kForward), kSteps * 2 * kMs);
+  EXPECT_EQ(GpuNs(report, Phase::kOther), kSteps * kMs);
+  EXPECT_EQ(report.ranks[0].gpu_unknown_ns, 0);
+}
+
 TEST(PhasesTest, LongRunsAreSweptInPiecesWithTheSameSums) {
   RankInfo rank;
   std::vector<Event> events;

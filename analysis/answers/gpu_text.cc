@@ -205,6 +205,37 @@ std::string GpuText(const Report& report, const TextStyle& style, size_t rows) {
   return text;
 }
 
+constexpr schema::Phase kShownPhases[] = {schema::Phase::kDataLoading, schema::Phase::kForward,
+                                          schema::Phase::kBackward,    schema::Phase::kGradientReduction,
+                                          schema::Phase::kOptimizer,   schema::Phase::kCheckpoint};
+
+// One sentence, where CUDA's calls were recorded.
+std::string GpuByPhaseText(const PhaseReport& phases, const TextStyle& style) {
+  std::array<int64_t, schema::kPhaseLimit> sums{};
+  int64_t all = 0, unknown = 0;
+  bool any = false;
+  for (const PhaseRank& rank : phases.ranks) {
+    any |= rank.launches > 0;
+    unknown += rank.gpu_unknown_ns;
+    all += rank.gpu_unknown_ns;
+    for (size_t p = 0; p < sums.size(); ++p) {
+      sums[p] += rank.gpu_ns[p];
+      all += rank.gpu_ns[p];
+    }
+  }
+  if (!any || all == 0) return "";
+  std::vector<std::string> pieces;
+  const auto add = [&](const char* what, int64_t ns) {
+    if (ns > 0) pieces.push_back(absl::StrCat(what, " ", Share(ns, all)));
+  };
+  for (const schema::Phase phase : kShownPhases) add(PhaseName(phase), sums[static_cast<size_t>(phase)]);
+  add("no phase", sums[static_cast<size_t>(schema::Phase::kOther)] + sums[0]);
+  add("launch not recorded", unknown);
+  return style.Wrap(absl::StrCat("what the GPUs did, by the phase in which it was launched: ",
+                                 absl::StrJoin(pieces, ", "), " of ", FormatDuration(all)),
+                    2);
+}
+
 std::string PhasesText(const Report& report, const TextStyle& style, size_t rows) {
   std::string text;
   const PhaseReport& phases = report.phases;
@@ -217,13 +248,10 @@ std::string PhasesText(const Report& report, const TextStyle& style, size_t rows
                                2));
     return text;
   }
-  constexpr schema::Phase kShown[] = {schema::Phase::kDataLoading, schema::Phase::kForward,
-                                      schema::Phase::kBackward,    schema::Phase::kGradientReduction,
-                                      schema::Phase::kOptimizer,   schema::Phase::kCheckpoint};
   TextTable table;
   table.AddColumn("rank", Align::kLeft);
   table.AddColumn("seen");
-  for (const schema::Phase phase : kShown) table.AddColumn(PhaseName(phase));
+  for (const schema::Phase phase : kShownPhases) table.AddColumn(PhaseName(phase));
   table.AddColumn("other");
   std::vector<uint32_t> order;
   for (uint32_t r = 0; r < phases.ranks.size(); ++r) {
@@ -235,7 +263,7 @@ std::string PhasesText(const Report& report, const TextStyle& style, size_t rows
     for (size_t s = 0; s < sources.size(); ++s) sources[s] += rank.source_ns[s];
     if (i >= rows) continue;
     std::vector<std::string> cells = {report.rank_names.One(order[i]), FormatDuration(rank.window_ns)};
-    for (const schema::Phase phase : kShown) {
+    for (const schema::Phase phase : kShownPhases) {
       const int64_t ns = rank.phase_ns[static_cast<size_t>(phase)];
       cells.push_back(ns == 0 ? "" : Share(ns, rank.window_ns));
     }
@@ -257,6 +285,7 @@ std::string PhasesText(const Report& report, const TextStyle& style, size_t rows
                               "from ",
                               absl::StrJoin(pieces, ", "), "; other: no range told; the host runs ahead of the GPU"),
                  2));
+  absl::StrAppend(&text, GpuByPhaseText(phases, style));
   uint64_t collections = 0;
   int64_t collection_ns = 0;
   std::map<std::string, std::pair<uint64_t, uint64_t>> files;

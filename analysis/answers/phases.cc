@@ -23,6 +23,8 @@ namespace {
 constexpr int64_t kAutogradGapNs = 50'000'000;
 constexpr size_t kSweepAt = 1 << 16;
 constexpr int64_t kSweepBehindNs = 60'000'000'000;
+constexpr size_t kLaunchesKept = 1 << 18;
+constexpr uint16_t kNoLane = 0xffff;
 
 struct Word {
   const char* word;
@@ -140,7 +142,11 @@ Phase PhaseOfRange(const std::string& domain, const std::string& name) {
 PhaseCollector::PhaseCollector(const std::vector<RankInfo>& ranks, size_t ranges_kept)
     : ranks_(ranks), ranges_kept_(ranges_kept), states_(ranks.size()), autograd_lane_(ranks.size()) {
   for (size_t r = 0; r < ranks.size(); ++r) {
+    for (const analysis::KindCountInfo& kind : ranks[r].kinds) {
+      states_[r].has_calls |= kind.kind == static_cast<uint16_t>(EventKind::kCudaApi) && kind.committed > 0;
+    }
     for (const analysis::ThreadInfo& thread : ranks[r].threads) {
+      if (thread.pthread_low != 0) states_[r].lane_of_thread[thread.pthread_low] = thread.lane;
       if (!absl::StartsWith(thread.name, "pt_autograd")) continue;
       if (autograd_lane_[r].size() <= thread.lane) autograd_lane_[r].resize(thread.lane + size_t{1});
       autograd_lane_[r][thread.lane] = true;
@@ -151,7 +157,9 @@ PhaseCollector::PhaseCollector(const std::vector<RankInfo>& ranks, size_t ranges
 analysis::KindMask PhaseCollector::Kinds() {
   using analysis::MaskOf;
   return MaskOf(EventKind::kRange) | MaskOf(EventKind::kFileIo) | MaskOf(EventKind::kHostSample) |
-         MaskOf(EventKind::kGroupApi) | MaskOf(EventKind::kCollApi) | MaskOf(EventKind::kColl);
+         MaskOf(EventKind::kGroupApi) | MaskOf(EventKind::kCollApi) | MaskOf(EventKind::kColl) |
+         MaskOf(EventKind::kCudaApi) | MaskOf(EventKind::kGpuKernel) | MaskOf(EventKind::kGpuMemcpy) |
+         MaskOf(EventKind::kGpuMemset) | MaskOf(EventKind::kGpuGraph);
 }
 
 void PhaseCollector::Add(const Event& event) {
@@ -169,9 +177,9 @@ void PhaseCollector::Add(const Event& event) {
       (event.aux == static_cast<uint16_t>(schema::FileOperation::kRead) ? bytes.first : bytes.second) +=
           event.payload.file_io.bytes;
       if (path_class == "checkpoint")
-        AddInterval(state, {event.begin_ns, event.end_ns, Phase::kCheckpoint, PhaseSource::kFileIo});
+        AddInterval(state, {event.begin_ns, event.end_ns, Phase::kCheckpoint, PhaseSource::kFileIo, event.lane});
       if (path_class == "data")
-        AddInterval(state, {event.begin_ns, event.end_ns, Phase::kDataLoading, PhaseSource::kFileIo});
+        AddInterval(state, {event.begin_ns, event.end_ns, Phase::kDataLoading, PhaseSource::kFileIo, event.lane});
       break;
     }
     case EventKind::kHostSample:
@@ -179,6 +187,17 @@ void PhaseCollector::Add(const Event& event) {
       state->sampled = true;
       state->last_sample = event;
       state->sums.resident_peak_bytes = std::max(state->sums.resident_peak_bytes, event.payload.host.resident_bytes);
+      break;
+    case EventKind::kCudaApi:
+      AddLaunch(state, event);
+      break;
+    case EventKind::kGpuKernel:
+    case EventKind::kGpuGraph:
+      AddWork(state, event.payload.kernel.correlation, event);
+      break;
+    case EventKind::kGpuMemcpy:
+    case EventKind::kGpuMemset:
+      AddWork(state, event.payload.copy.correlation, event);
       break;
     default:
       AddCall(state, event.rank_index, event);
@@ -205,7 +224,7 @@ void PhaseCollector::AddRange(State* state, const RankInfo& info, const Event& e
   }
   // What was left open by an exception has no true end.
   if ((event.flags & schema::kFlagStopMissing) != 0) return;
-  Interval interval{event.begin_ns, event.end_ns, sums.phase, PhaseSource::kRange};
+  Interval interval{event.begin_ns, event.end_ns, sums.phase, PhaseSource::kRange, event.lane};
   if (range.phase != 0 && range.phase < schema::kPhaseLimit) {
     interval.phase = static_cast<Phase>(range.phase);
     interval.source = PhaseSource::kHook;
@@ -219,10 +238,9 @@ void PhaseCollector::AddRange(State* state, const RankInfo& info, const Event& e
 // NCCL calls of PyTorch's autograd thread are made in backward: the time from one to the next, where they are close,
 // is backward.
 void PhaseCollector::AddCall(State* state, uint32_t rank_index, const Event& event) {
-  const std::vector<bool>& lanes = autograd_lane_[rank_index];
-  if (event.lane >= lanes.size() || !lanes[event.lane]) return;
+  if (!IsAutograd(rank_index, event.lane)) return;
   const auto [place, is_new] = state->autograd.try_emplace(
-      event.lane, Interval{event.begin_ns, event.end_ns, Phase::kBackward, PhaseSource::kThread});
+      event.lane, Interval{event.begin_ns, event.end_ns, Phase::kBackward, PhaseSource::kThread, event.lane});
   Interval& pass = place->second;
   if (is_new) return;
   if (event.begin_ns - pass.end_ns > kAutogradGapNs) {
@@ -241,12 +259,53 @@ void PhaseCollector::AddInterval(State* state, const Interval& interval) {
   if (state->intervals.size() >= kSweepAt) Sweep(state, state->last_ns - kSweepBehindNs);
 }
 
-// Gives the time up to `to_ns` to its phases. Longer ranges that end later count from there on.
+void PhaseCollector::AddLaunch(State* state, const Event& event) {
+  const schema::GpuKernelPayload& call = event.payload.kernel;
+  if (call.correlation == 0) return;
+  ++state->sums.launches;
+  const auto lane = state->lane_of_thread.find(call.stream);
+  const Launch launch{event.begin_ns, lane == state->lane_of_thread.end() ? kNoLane : lane->second};
+  const auto [place, is_new] = state->launches.try_emplace(call.correlation, launch);
+  if (!is_new) {
+    // The runtime's call and the driver's inside it share an id; ids come again after some days.
+    if (event.begin_ns - place->second.begin_ns > kSweepBehindNs) place->second = launch;
+    place->second.begin_ns = std::min(place->second.begin_ns, launch.begin_ns);
+    return;
+  }
+  state->launch_order.push_back(call.correlation);
+  if (state->launch_order.size() <= kLaunchesKept) return;
+  state->launches.erase(state->launch_order.front());
+  state->launch_order.pop_front();
+}
+
+void PhaseCollector::AddWork(State* state, uint32_t correlation, const Event& event) {
+  // Without CUDA calls there is nothing to look for.
+  if (!state->has_calls) return;
+  Work work{correlation, false, {0, kNoLane}, event.end_ns, event.end_ns - event.begin_ns};
+  if (const auto found = state->launches.find(correlation); found != state->launches.end()) {
+    work.known = true;
+    work.launch = found->second;
+  }
+  state->work.push_back(work);
+  if (state->work.size() < std::max(state->sweep_at_work, kSweepAt)) return;
+  Sweep(state, std::max(state->last_ns, event.end_ns) - kSweepBehindNs);
+  state->sweep_at_work = 2 * state->work.size();
+}
+
+bool PhaseCollector::IsAutograd(uint32_t rank_index, uint16_t lane) const {
+  return lane < autograd_lane_[rank_index].size() && autograd_lane_[rank_index][lane];
+}
+
+// Gives the time up to `to_ns` to its phases, and the GPU work that was launched until then. Longer ranges that end
+// later count from there on.
 void PhaseCollector::Sweep(State* state, int64_t to_ns) {
+  const auto rank_index = static_cast<uint32_t>(state - states_.data());
+  to_ns = std::max(to_ns, state->swept_to_ns);
+  enum What : uint8_t { kEnds, kBegins, kLaunches };
   struct Edge {
     int64_t at_ns;
-    bool begins;
-    size_t interval;
+    What what;
+    size_t index;  // of an interval, or of work
   };
   std::vector<Edge> edges;
   std::vector<Interval> later;
@@ -259,11 +318,26 @@ void PhaseCollector::Sweep(State* state, int64_t to_ns) {
       interval.end_ns = to_ns;
     }
     if (interval.end_ns <= interval.begin_ns) continue;
-    edges.push_back({interval.begin_ns, true, i});
-    edges.push_back({interval.end_ns, false, i});
+    edges.push_back({interval.begin_ns, kBegins, i});
+    edges.push_back({interval.end_ns, kEnds, i});
+  }
+  std::vector<Work> later_work;
+  for (size_t i = 0; i < state->work.size(); ++i) {
+    Work& work = state->work[i];
+    if (const auto found = state->launches.find(work.correlation); !work.known && found != state->launches.end()) {
+      work.known = true;
+      work.launch = found->second;
+    }
+    if ((work.known ? work.launch.begin_ns : work.end_ns) > to_ns) {
+      later_work.push_back(work);
+    } else if (work.known) {
+      edges.push_back({work.launch.begin_ns, kLaunches, i});
+    } else {
+      state->sums.gpu_unknown_ns += work.length_ns;
+    }
   }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
-    return std::tie(a.at_ns, a.begins, a.interval) < std::tie(b.at_ns, b.begins, b.interval);
+    return std::tie(a.at_ns, a.what, a.index) < std::tie(b.at_ns, b.what, b.index);
   });
   const auto weight = [&](size_t i) {
     const Phase phase = state->intervals[i].phase;
@@ -271,8 +345,25 @@ void PhaseCollector::Sweep(State* state, int64_t to_ns) {
   };
   // By weight, then by what began last: the winner is the last.
   std::set<std::tuple<int, int64_t, size_t>> active;
+  // What a thread launches belongs to its own innermost range; else to backward, if it is the autograd thread; else
+  // to the rank's phase.
+  const auto phase_of_launch = [&](const Launch& launch) {
+    if (launch.lane != kNoLane) {
+      for (auto it = active.rbegin(); it != active.rend(); ++it) {
+        const Interval& interval = state->intervals[std::get<2>(*it)];
+        if (interval.lane == launch.lane) return interval.phase;
+      }
+      if (IsAutograd(rank_index, launch.lane)) return Phase::kBackward;
+    }
+    return active.empty() ? Phase::kOther : state->intervals[std::get<2>(*active.rbegin())].phase;
+  };
   int64_t at_ns = 0;
   for (const Edge& edge : edges) {
+    if (edge.what == kLaunches) {
+      const Work& work = state->work[edge.index];
+      state->sums.gpu_ns[static_cast<size_t>(phase_of_launch(work.launch))] += work.length_ns;
+      continue;
+    }
     if (!active.empty()) {
       const Interval& winner = state->intervals[std::get<2>(*active.rbegin())];
       const int64_t length_ns = edge.at_ns - at_ns;
@@ -280,15 +371,16 @@ void PhaseCollector::Sweep(State* state, int64_t to_ns) {
       state->sums.source_ns[static_cast<size_t>(winner.source)] += length_ns;
     }
     at_ns = edge.at_ns;
-    const auto key = std::make_tuple(weight(edge.interval), state->intervals[edge.interval].begin_ns, edge.interval);
-    if (edge.begins) {
+    const auto key = std::make_tuple(weight(edge.index), state->intervals[edge.index].begin_ns, edge.index);
+    if (edge.what == kBegins) {
       active.insert(key);
     } else {
       active.erase(key);
     }
   }
-  state->swept_to_ns = std::max(state->swept_to_ns, to_ns);
+  state->swept_to_ns = to_ns;
   state->intervals = std::move(later);
+  state->work = std::move(later_work);
 }
 
 PhaseReport PhaseCollector::Finish() {
@@ -296,7 +388,8 @@ PhaseReport PhaseCollector::Finish() {
   std::map<std::pair<std::string, std::string>, RangeSums> all;
   for (State& state : states_) {
     for (const auto& [lane, pass] : state.autograd) AddInterval(&state, pass);
-    Sweep(&state, state.last_ns);
+    // Everything: what the GPU did may have been launched after the last range.
+    Sweep(&state, INT64_MAX);
     PhaseRank& sums = state.sums;
     sums.window_ns = state.last_ns - state.first_ns;
     sums.other_ns = sums.window_ns;

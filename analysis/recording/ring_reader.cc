@@ -218,7 +218,8 @@ void RingFile::ReadLanes() {
     }
     const uint64_t tenants = std::min<uint64_t>(lane.tenant_count, schema::kLaneTenants);
     for (uint64_t t = 0; t < tenants; ++t) {
-      info_.threads.push_back({static_cast<uint16_t>(i), lane.tenants[t].thread_id, NameOf(lane.tenants[t].name)});
+      info_.threads.push_back(
+          {static_cast<uint16_t>(i), lane.tenants[t].thread_id, NameOf(lane.tenants[t].name), lane.pthread_low[t]});
     }
     const bool power_of_two = lane.record_count != 0 && (lane.record_count & (lane.record_count - 1)) == 0;
     if (!power_of_two || lane.first_record > records || lane.record_count > records - lane.first_record) continue;

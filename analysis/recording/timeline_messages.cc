@@ -250,7 +250,7 @@ flatbuffers::Offset<tl::RankInfo> PackRankInfo(Builder* builder, const RankInfo&
   const auto losses = PackAll(builder, rank.losses,
                               [](Builder* b, const LossInfo& l) { return tl::CreateLoss(*b, l.reason, l.count); });
   const auto threads = PackAll(builder, rank.threads, [](Builder* b, const ThreadInfo& t) {
-    return tl::CreateThread(*b, t.lane, t.thread_id, b->CreateString(t.name));
+    return tl::CreateThread(*b, t.lane, t.thread_id, b->CreateString(t.name), t.pthread_low);
   });
   const auto names = builder->CreateVectorOfStrings(rank.names);
   const auto streams = PackAll(builder, rank.streams, [](Builder* b, const StreamInfo& s) {
@@ -353,7 +353,7 @@ RankInfo UnpackRankInfo(const tl::RankInfo& table) {
   });
   UnpackAll(table.losses(), &rank.losses, [](const tl::Loss& l) { return LossInfo{l.reason(), l.count()}; });
   UnpackAll(table.threads(), &rank.threads, [](const tl::Thread& t) {
-    return ThreadInfo{t.lane(), t.thread_id(), Text(t.name())};
+    return ThreadInfo{t.lane(), t.thread_id(), Text(t.name()), t.pthread_low()};
   });
   UnpackAll(table.names(), &rank.names, [](const flatbuffers::String& s) { return Text(&s); });
   rank.doors = table.doors();

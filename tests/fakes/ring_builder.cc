@@ -114,8 +114,10 @@ RingBuilder& RingBuilder::AddLoss(schema::LossReason reason, uint64_t count) {
   return *this;
 }
 
-RingBuilder& RingBuilder::AddThread(uint32_t lane_index, uint32_t thread_id, const std::string& name) {
+RingBuilder& RingBuilder::AddThread(uint32_t lane_index, uint32_t thread_id, const std::string& name,
+                                    uint32_t pthread_low) {
   schema::LaneHeader& lane = lanes_[lane_index].header;
+  lane.pthread_low[lane.tenant_count % schema::kLaneTenants] = pthread_low;
   lane.tenants[lane.tenant_count % schema::kLaneTenants] = {lane.head, thread_id,
                                                             AddName(name, schema::NameKind::kThread)};
   ++lane.tenant_count;

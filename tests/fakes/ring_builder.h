@@ -36,7 +36,7 @@ class RingBuilder {
   RingBuilder& AddTotal(uint32_t lane, schema::Function func, uint32_t size_class, schema::TotalCell cell);
   RingBuilder& AddLoss(schema::LossReason reason, uint64_t count);
   // Whose the lane is, from its first record on.
-  RingBuilder& AddThread(uint32_t lane, uint32_t thread_id, const std::string& name);
+  RingBuilder& AddThread(uint32_t lane, uint32_t thread_id, const std::string& name, uint32_t pthread_low = 0);
   RingBuilder& SetCupti(const schema::CuptiInfo& info);
   RingBuilder& AddStream(uint64_t handle, uint32_t stream_id, uint32_t context_id = 0);
   RingBuilder& AddClockPair(uint64_t ticks, uint64_t monotonic_ns, uint64_t uncertainty_ns = 50);

@@ -134,6 +134,13 @@ struct FakeGraphTrace {
 };
 static_assert(sizeof(FakeGraphTrace) == (FAKE_RELEASE >= 1204 ? 56 : 48));
 
+struct FakeApi {
+  uint32_t kind, callback;
+  uint64_t start, end;
+  uint32_t process, thread, correlation, return_value;
+};
+static_assert(sizeof(FakeApi) == 40);
+
 // Bytes from a record to the next, by kind; 0 = this release doesn't know the kind (cupti.md 2.2, run on the three
 // libraries).
 inline uint32_t FakeStride(uint32_t kind) {
