@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """The built library under LD_PRELOAD: harmless to whatever inherits it, and right about the files of a process that trains.
 
-  preload_test.py LIBRARY TRAINER      (TRAINER: preload_trainer, which opens the plugin, makes a communicator, writes and reads files)
+  preload_test.py LIBRARY TRAINER TOOL SHARED STATIC PROFILED FAKES
+    TRAINER: preload_trainer, which opens the plugin, makes a communicator, writes and reads files
+    SHARED, STATIC: libraries that call NCCL, one that is linked with a shared NCCL, one with a copy of its own
+    PROFILED: preload_profiled, a process in which another client of CUPTI has a session
+    FAKES: the folder of the stand-ins for libcupti and libcuda
 """
 import os
 import pathlib
@@ -11,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-LIBRARY, TRAINER, TOOL = sys.argv[1:4]
+LIBRARY, TRAINER, TOOL, NCCL_SHARED, NCCL_STATIC, PROFILED, FAKES = sys.argv[1:8]
 
 
 class PreloadTest(unittest.TestCase):
@@ -74,6 +78,61 @@ class PreloadTest(unittest.TestCase):
         import json
         report = json.loads(subprocess.run([TOOL, "report", "--json", str(self.dir / "rings" / "job")], stdout=subprocess.PIPE).stdout)
         self.assertEqual(report["gpu"]["ranks"][0]["doors"], ["nccl_plugin"])
+
+    def test_calls_of_nccl_reach_the_callers_own_nccl(self):
+        # As Python opens extensions: what they need is nobody else's (RTLD_LOCAL). Each library must find its own NCCL.
+        code = ("import ctypes, sys\n"
+                "if len(sys.argv) > 3: ctypes.CDLL(sys.argv[3]).rankscope_hook_v1(3, b'started', 0)\n"
+                "for i in range(100):\n"
+                "  for path in sys.argv[1:3]:\n"
+                "    print(ctypes.CDLL(path).call_nccl())\n")
+        command = [sys.executable, "-c", code, NCCL_SHARED, NCCL_STATIC]
+        expected = "1001\n1002\n" * 100
+        self.assertEqual(self.same(*command).stdout.decode(), expected)
+        for stacks in ("0", "1"):
+            env = dict(self.loaded, RANKSCOPE_CALL_STACKS=stacks, RANKSCOPE_JOB="stacks" + stacks, RANKSCOPE_RING_BYTES="4M")
+            done = self.run_in(env, command + [LIBRARY])
+            self.assertEqual((done.returncode, done.stdout.decode()), (0, expected), done.stderr)
+            import json
+            lines = subprocess.run([TOOL, "dump", "--json", "--kind", "CallSite", str(self.dir / "rings" / ("stacks" + stacks))],
+                                   stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+            sites = [json.loads(line) for line in lines]
+            sites = [site for site in sites if site.get("kind") == "CallSite"]
+            # The first 8 calls of a return address, then each 64th: of 100 calls, 8 and 1.
+            self.assertEqual(len(sites), 2 * 9 if stacks == "1" else 0)
+            for site in sites:
+                self.assertIn("ncclAllReduce", json.dumps(site))
+                self.assertRegex(json.dumps(site), r"libnccl_user_(shared|static)\.so\+0x")
+
+    def profiled(self, env, mode):
+        """The GPU part of the report and the correlations of the kernels that were recorded."""
+        env = dict(env, CUDA_INJECTION64_PATH=LIBRARY, RANKSCOPE_JOB=mode, RANKSCOPE_RING_BYTES="16M")
+        done = self.run_in(env, [PROFILED, LIBRARY, FAKES, mode])
+        self.assertEqual(done.returncode, 0, (done.stdout, done.stderr))
+        import json
+        rings = str(self.dir / "rings" / mode)
+        report = json.loads(subprocess.run([TOOL, "report", "--json", rings], stdout=subprocess.PIPE, check=True).stdout)
+        lines = subprocess.run([TOOL, "dump", "--json", "--kind", "GpuKernel", rings], stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+        kernels = [r for r in map(json.loads, lines) if r.get("kind") == "GpuKernel"]
+        return report["gpu"]["ranks"][0], sorted(k["correlation"] for k in kernels), done.stderr.decode()
+
+    def test_another_client_of_cupti_is_seen_at_once_and_its_end_too(self):
+        gpu, kernels, _ = self.profiled(self.loaded, "session")
+        # 1 to 100 before the session, 101 to 150 in it (the client's), 151 to 250 after it.
+        self.assertEqual(kernels, list(range(1, 101)) + list(range(151, 251)))
+        self.assertEqual((gpu["source"]["state"], gpu["source"]["resumes"]), ("armed", 1))
+        # Without interposition it is five seconds until a session is seen and ten minutes until it counts as over.
+        self.assertTrue(0 < gpu["source"]["blind_ns"] < 60e9, gpu["source"])
+
+    def test_without_the_preload_the_end_of_a_session_is_not_seen(self):
+        gpu, kernels, _ = self.profiled(self.plain, "unseen")
+        self.assertEqual(kernels, list(range(1, 101)))
+
+    def test_a_client_that_takes_cupti_down_ends_the_gpu_records_with_a_sentence(self):
+        gpu, kernels, said = self.profiled(self.loaded, "finalize")
+        self.assertEqual(kernels, list(range(1, 101)))
+        self.assertEqual(gpu["source"]["state"], "disarmed")
+        self.assertIn("another client took CUPTI down", said)
 
     def test_the_price_of_inheriting_it(self):
         # Printed, not judged.
