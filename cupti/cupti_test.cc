@@ -114,6 +114,38 @@ class CuptiTest : public ::testing::TestWithParam<int> {
   FakeCuptiApi fake_{};
 };
 
+TEST_P(CuptiTest, CudaCallsAreRecordedOnRequestWithTheirThread) {
+  setenv("RANKSCOPE_GPU_EVENTS", "default,api", 1);
+  ArmFake();
+  recorder::Start();
+  ASSERT_NE(recorder::CurrentLane(), nullptr);
+  FakeActivity call{};
+  call.kind = kKindRuntime;
+  call.type = 211;
+  call.correlation = 9;
+  const uint64_t now = fake_.now_ns();
+  Run(call, now, now + 5000);
+  call.kind = kKindDriver;
+  call.type = 307;
+  Run(call, now + 1000, now + 4000);
+  Run(Kernel("gemm", 9), now + 6000, now + 9000);
+  Flush();
+  const auto calls = Records(EventKind::kCudaApi);
+  ASSERT_EQ(calls.size(), 2u);
+  for (const EventRecord& record : calls) {
+    EXPECT_EQ(record.aux, record.payload.kernel.block_threads == kKindRuntime ? 211 : 307);
+    EXPECT_EQ(record.payload.kernel.correlation, 9u);
+    EXPECT_EQ(record.payload.kernel.stream, static_cast<uint32_t>(pthread_self()));
+  }
+  const schema::LaneHeader* lane = recorder::CurrentLane()->header;
+  EXPECT_EQ(lane->pthread_low[0], static_cast<uint32_t>(pthread_self())) << "by which the thread is found";
+}
+
+TEST_P(CuptiTest, CudaCallsAreNotAskedForByDefault) {
+  ArmFake();
+  EXPECT_EQ(g_source.info.enabled_kinds & (1u << kKindRuntime | 1u << kKindDriver), 0u);
+}
+
 TEST_P(CuptiTest, StridesAreTheLoadedLibrarys) {
   ArmFake();
   const uint16_t kernel = GetParam() == 1108 ? 200 : GetParam() == 1204 ? 208 : 216;
@@ -505,6 +537,7 @@ TEST_P(RefusedTest, AnotherClientsSessionIsNotDisturbedAndWeComeBackAfterIt) {
   Run(Kernel("before", 1), t, t + 1);
   ASSERT_TRUE(WaitFor([] { return LoadRelaxed(g_source.records) == 1; }));
   fake_.take_over();
+  fake_.others_clock([] { return recorder::ReadTicks(); });  // as torch.profiler does, and never undoes
   const uint64_t enabled = fake_.enabled_kinds();
   // NCCL goes on launching, and every kernel goes to the other client.
   schema::CommEntry& comm = g_session.comms[0];
@@ -523,11 +556,16 @@ TEST_P(RefusedTest, AnotherClientsSessionIsNotDisturbedAndWeComeBackAfterIt) {
   fake_.leave();
   ASSERT_TRUE(WaitFor([] { return State() == CuptiState::kArmed; }, 30000));
   EXPECT_EQ(fake_.calls("cuptiActivityRegisterTimestampCallback"), 1u);
+  uint64_t after_ticks = 0;
   std::thread([&] {
-    const uint64_t now = fake_.now_ns();
-    Run(Kernel("after", 3), now, now + 1);
+    after_ticks = fake_.now_ns();
+    Run(Kernel("after", 3), after_ticks, after_ticks + 1);
   }).join();
   EXPECT_TRUE(WaitFor([] { return LoadRelaxed(g_source.records) >= 2; }));
+  const auto kernels = Records(EventKind::kGpuKernel);
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(
+      std::count_if(kernels.begin(), kernels.end(), [&](const auto& k) { return k.begin_ticks == after_ticks; }), 1);
   const auto blind = Records(EventKind::kGpuBlind);
   ASSERT_EQ(blind.size(), 1u);
   EXPECT_GT(blind[0].end_ticks, blind[0].begin_ticks);

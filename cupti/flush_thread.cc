@@ -13,6 +13,7 @@
 
 #include "cupti/callbacks.h"
 #include "cupti/gpu_clock.h"
+#include "cupti/other_client.h"
 #include "cupti/subscriber.h"
 #include "recorder/host_sample.h"
 #include "recorder/log.h"
@@ -65,12 +66,13 @@ class Watch {
     if (!ring_noted_ && LoadRelaxed(g_source.requests) > 0 && UseRing()) ring_noted_ = true;
     switch (State()) {
       case CuptiState::kArmed:
-        if (FlushIsDue(now_ns)) Flush(now_ns);
+        WatchOtherClient(now_ns);
+        if (State() == CuptiState::kArmed && FlushIsDue(now_ns)) Flush(now_ns);
         if (State() == CuptiState::kArmed) CheckHealth(now_ns);
         if (State() == CuptiState::kArmed) CheckSilence(now_ns);
         break;
       case CuptiState::kYielded:
-        if (now_ns - yielded_ns_ >= g_source.resume_after_ns) TryResume(now_ns);
+        if (MayResume(now_ns)) TryResume(now_ns);
         break;
       default:
         break;
@@ -161,15 +163,43 @@ class Watch {
     recorder::LogInfo("another client has CUPTI (%s): no GPU records for now", why);
   }
 
+  // Where its calls are interposed another client is seen before it takes our place.
+  void WatchOtherClient(uint64_t now_ns) {
+    switch (SeenOtherClient(now_ns)) {
+      case OtherClient::kPresent:
+      case OtherClient::kGone:
+        Yield(now_ns, "it registered its callbacks", kSuccess);
+        return;
+      case OtherClient::kFinalized:
+        SetState(CuptiState::kDisarmed);
+        LogWarning("another client took CUPTI down (cuptiFinalize); no more kernels or copies are recorded");
+        return;
+      case OtherClient::kNone:
+        return;
+    }
+  }
+
+  // Without interposition nothing says that a session is over: then time does.
+  bool MayResume(uint64_t now_ns) {
+    const OtherClient other = SeenOtherClient(now_ns);
+    if (other == OtherClient::kFinalized) WatchOtherClient(now_ns);
+    if (other == OtherClient::kGone) return true;
+    if (other == OtherClient::kPresent && yielded_ns_ < OtherClientLastNs()) yielded_ns_ = OtherClientLastNs();
+    return State() == CuptiState::kYielded && now_ns > yielded_ns_ &&
+           now_ns - yielded_ns_ >= g_source.resume_after_ns;
+  }
+
   void TryResume(uint64_t now_ns) {
+    const bool sure = SeenOtherClient(now_ns) == OtherClient::kGone;
     yielded_ns_ = now_ns;  // whatever comes of it, the next try is a full wait away
+    ForgetOtherClient();
     if (now_ns - resumes_since_ns_ >= 3600 * kSecondNs) resumes_ = 0, resumes_since_ns_ = now_ns;
-    if (resumes_ >= kMostResumesAnHour) return;
+    if (!sure && resumes_ >= kMostResumesAnHour) return;
     Result result = kSuccess;
     if (!SlotIsFree(&result)) return;
     const char* failing = nullptr;
     if (RegisterAndEnable(&failing) != kSuccess) return;
-    resumes_++;
+    if (!sure) resumes_++;
     g_source.info.resumes++;
     g_source.info.blind_ns += now_ns - blind_since_ns_;
     g_source.info.blind_since_ticks = 0;

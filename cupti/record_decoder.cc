@@ -7,6 +7,7 @@
 
 #include "cupti/gpu_clock.h"
 #include "cupti/name_table.h"
+#include "recorder/clock.h"
 #include "recorder/session.h"
 
 namespace rankscope::cupti {
@@ -20,6 +21,7 @@ using schema::LossReason;
 
 constexpr uint64_t kSlackNs = 1'000'000'000;        // GPU times are interpolated, clocks are not read at once
 constexpr uint64_t kLongestNs = 3'600'000'000'000;  // an hour
+constexpr uint64_t kOldestRawNs = 600'000'000'000;  // ten minutes: a hung collective's kernel holds its buffer back
 
 // Some records ahead: a buffer was written by another core. (A prefetch beyond the buffer does no harm.)
 constexpr size_t kPrefetchBytes = 8 * 216;
@@ -73,6 +75,9 @@ class Decoder {
         return TakePool(view);
       case kKindGraphTrace:
         return TakeGraph(view);
+      case kKindDriver:
+      case kKindRuntime:
+        return TakeApi(kind, view);
       default:
         return;  // another client's kind: not ours to record
     }
@@ -81,22 +86,50 @@ class Decoder {
   const DecodeCounts& counts() const { return counts_; }
 
  private:
-  bool Bad(LossReason reason) {
+  void Bad(LossReason reason) {
     CountLoss(reason);
     counts_.bad_times++;
-    return false;
   }
 
-  bool TimesAreGood(uint64_t start_ns, uint64_t end_ns) {
-    if (start_ns == 0 && end_ns == 0) return Bad(LossReason::kCuptiNoTimestamp);
+  // When it was, in ticks.
+  struct Span {
+    uint64_t begin_ticks = 0, end_ticks = 0;
+    bool good = false;
+  };
+
+  Span GoodTimes(uint64_t start_ns, uint64_t end_ns) {
+    if (start_ns == 0 && end_ns == 0) {
+      Bad(LossReason::kCuptiNoTimestamp);
+      return {};
+    }
     if (end_ns == 0) {
       // A kernel that ran when a forced flush took its record; no sign of a broken clock.
       CountLoss(LossReason::kCuptiIncomplete);
-      return false;
+      return {};
     }
-    if (start_ns < earliest_ns_ || start_ns > latest_ns_) return Bad(LossReason::kCuptiForeignClock);
-    if (end_ns < start_ns || end_ns - start_ns > kLongestNs) return Bad(LossReason::kCuptiBadTimestamp);
-    return true;
+    if (start_ns < earliest_ns_ || start_ns > latest_ns_) return SpanOfRawTicks(start_ns, end_ns);
+    if (end_ns < start_ns || end_ns - start_ns > kLongestNs) {
+      Bad(LossReason::kCuptiBadTimestamp);
+      return {};
+    }
+    return {ToTicks(start_ns), ToTicks(end_ns), true};
+  }
+
+  // torch.profiler has CUPTI stamp with the processor's own counter, which is our ticks, and leaves it so when its
+  // session is over: records that come after it are in ticks. As nanoseconds since 1970, ticks are years away; some
+  // other clock that counts from the machine's start is told from them by its being minutes away.
+  __attribute__((noinline)) Span SpanOfRawTicks(uint64_t start, uint64_t end) {
+    const uint64_t oldest_ns = latest_ns_ - kOldestRawNs;
+    if (recorder::g_use_monotonic_clock || start < ToTicks(oldest_ns > earliest_ns_ ? oldest_ns : earliest_ns_) ||
+        start > ToTicks(latest_ns_)) {
+      Bad(LossReason::kCuptiForeignClock);
+      return {};
+    }
+    if (end < start || end > ToTicks(latest_ns_)) {
+      Bad(LossReason::kCuptiBadTimestamp);
+      return {};
+    }
+    return {start, end, true};
   }
 
   // The payload comes as words: a struct that is written field by field and read as words waits for its own stores.
@@ -126,11 +159,11 @@ class Decoder {
                 uint64_t{source_kind & 0xff} << 40 | uint64_t{destination_kind & 0xff} << 48};
   }
 
-  void Commit(EventKind kind, uint16_t flags, uint32_t aux, uint64_t start_ns, uint64_t end_ns, uint64_t graph_node,
+  void Commit(EventKind kind, uint16_t flags, uint32_t aux, const Span& span, uint64_t graph_node,
               const Words& words) {
     if (lane_ == nullptr) return;
-    recorder::Commit(lane_, {ToTicks(start_ns),
-                             ToTicks(end_ns),
+    recorder::Commit(lane_, {span.begin_ticks,
+                             span.end_ticks,
                              PackKind(kind, flags, schema::kCommUnknown, static_cast<uint16_t>(aux)),
                              graph_node,
                              {words.first, words.second, words.third}});
@@ -144,8 +177,8 @@ class Decoder {
   }
 
   void TakeKernel(const View& view) {
-    const uint64_t start_ns = view.U64(KernelLayout::kStart), end_ns = view.U64(KernelLayout::kEnd);
-    if (!TimesAreGood(start_ns, end_ns)) return;
+    const Span span = GoodTimes(view.U64(KernelLayout::kStart), view.U64(KernelLayout::kEnd));
+    if (!span.good) return;
     const KernelName name = FindKernelName(reinterpret_cast<const char*>(view.U64(KernelLayout::kName)), reading_);
     const uint64_t node = view.U64OrZero(KernelLayout::kGraphNode);
     const uint32_t blocks =
@@ -153,94 +186,105 @@ class Decoder {
     const uint32_t threads =
         view.U32(KernelLayout::kBlockX) * view.U32(KernelLayout::kBlockY) * view.U32(KernelLayout::kBlockZ);
     Commit(EventKind::kGpuKernel, GraphFlag(node, view.U32OrZero(KernelLayout::kGraph)),
-           static_cast<uint32_t>(name.kind), start_ns, end_ns, node,
+           static_cast<uint32_t>(name.kind), span, node,
            KernelWords(name.id, view.U32(KernelLayout::kCorrelation), view.U32(KernelLayout::kStream),
                        view.U32(KernelLayout::kDevice), view.U32(KernelLayout::kContext), blocks, threads));
   }
 
   void TakeMemcpy(const View& view) {
     using L = MemcpyLayout;
-    const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
-    if (!TimesAreGood(start_ns, end_ns)) return;
+    const Span span = GoodTimes(view.U64(L::kStart), view.U64(L::kEnd));
+    if (!span.good) return;
     const uint64_t node = view.U64OrZero(L::kGraphNode), copies = view.U64OrZero(L::kCopyCount);
     const Words words =
         CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream), view.U32(L::kDevice),
                   view.U32(L::kDevice), view.U8(L::kCopyKind), view.U8(L::kSourceKind), view.U8(L::kDestinationKind));
     const auto folded = static_cast<uint32_t>(copies > 0x7fff ? 0x7fff : copies);
     Commit(EventKind::kGpuMemcpy, GraphFlag(node, view.U32OrZero(L::kGraph)), (view.U8(L::kFlags) & 1) | folded << 1,
-           start_ns, end_ns, node, words);
+           span, node, words);
   }
 
   void TakePeerCopy(const View& view) {
     using L = PeerCopyLayout;
-    const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
-    if (!TimesAreGood(start_ns, end_ns)) return;
+    const Span span = GoodTimes(view.U64(L::kStart), view.U64(L::kEnd));
+    if (!span.good) return;
     const uint64_t node = view.U64OrZero(L::kGraphNode);
     const Words words = CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream),
                                   view.U32(L::kSourceDevice), view.U32(L::kDestinationDevice), view.U8(L::kCopyKind),
                                   view.U8(L::kSourceKind), view.U8(L::kDestinationKind));
-    Commit(EventKind::kGpuMemcpy, GraphFlag(node, view.U32OrZero(L::kGraph)), view.U8(L::kFlags) & 1, start_ns,
-           end_ns, node, words);
+    Commit(EventKind::kGpuMemcpy, GraphFlag(node, view.U32OrZero(L::kGraph)), view.U8(L::kFlags) & 1, span, node,
+           words);
   }
 
   void TakeMemset(const View& view) {
     using L = MemsetLayout;
-    const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
-    if (!TimesAreGood(start_ns, end_ns)) return;
+    const Span span = GoodTimes(view.U64(L::kStart), view.U64(L::kEnd));
+    if (!span.good) return;
     const uint64_t node = view.U64OrZero(L::kGraphNode);
     const Words words = CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream),
                                   view.U32(L::kDevice), view.U32(L::kDevice), 0, 0, view.U16(L::kMemoryKind));
-    Commit(EventKind::kGpuMemset, GraphFlag(node, view.U32OrZero(L::kGraph)), view.U16(L::kFlags) & 1, start_ns,
-           end_ns, node, words);
+    Commit(EventKind::kGpuMemset, GraphFlag(node, view.U32OrZero(L::kGraph)), view.U16(L::kFlags) & 1, span, node,
+           words);
   }
 
   void TakeSynchronization(const View& view) {
     using L = SynchronizationLayout;
-    const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
-    if (!TimesAreGood(start_ns, end_ns)) return;
+    const Span span = GoodTimes(view.U64(L::kStart), view.U64(L::kEnd));
+    if (!span.good) return;
     // CUPTI doesn't say the device (0xffff): join through the context.
     const Words words =
         KernelWords(0, view.U32(L::kCorrelation), view.U32(L::kStream), 0xffff, view.U32(L::kContext), 0, 0);
-    Commit(EventKind::kGpuSync, 0, view.U32(L::kType), start_ns, end_ns, 0, words);
+    Commit(EventKind::kGpuSync, 0, view.U32(L::kType), span, 0, words);
   }
 
   void TakeOverhead(const View& view) {
     using L = OverheadLayout;
     // The client's memory, whatever is done with the record.
     if (view.Has(L::kData)) free(reinterpret_cast<void*>(view.U64(L::kData)));
-    const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
-    if (!TimesAreGood(start_ns, end_ns)) return;
+    const Span span = GoodTimes(view.U64(L::kStart), view.U64(L::kEnd));
+    if (!span.good) return;
     const Words words = KernelWords(0, view.U32OrZero(L::kCorrelation), 0, 0xffff, 0, 0, 0);
     const uint32_t overhead_kind = view.U32(L::kOverheadKind);  // a 16-bit number, shifted by 16 for CUPTI's own
-    Commit(EventKind::kGpuOverhead, 0, overhead_kind > 0xffff ? overhead_kind >> 16 | 0x8000 : overhead_kind,
-           start_ns, end_ns, 0, words);
+    Commit(EventKind::kGpuOverhead, 0, overhead_kind > 0xffff ? overhead_kind >> 16 | 0x8000 : overhead_kind, span, 0,
+           words);
   }
 
   void TakeMemory(const View& view) {
     using L = MemoryLayout;
     const uint64_t at_ns = view.U64(L::kTimestamp);
-    if (!TimesAreGood(at_ns, at_ns)) return;
+    const Span span = GoodTimes(at_ns, at_ns);
+    if (!span.good) return;
     const Words words = CopyWords(view.U64(L::kBytes), view.U32(L::kCorrelation), view.U32(L::kStream),
                                   view.U32(L::kDevice), view.U32(L::kDevice), 0, 0, view.U32(L::kMemoryKind));
-    Commit(EventKind::kGpuMemory, 0, view.U32(L::kOperation), at_ns, at_ns, view.U64(L::kAddress), words);
+    Commit(EventKind::kGpuMemory, 0, view.U32(L::kOperation), span, view.U64(L::kAddress), words);
   }
 
   void TakePool(const View& view) {
     using L = MemoryPoolLayout;
     const uint64_t at_ns = view.U64(L::kTimestamp);
-    if (!TimesAreGood(at_ns, at_ns)) return;
+    const Span span = GoodTimes(at_ns, at_ns);
+    if (!span.good) return;
     const Words words = CopyWords(view.U64(L::kSize), view.U32(L::kCorrelation), 0, view.U32(L::kDevice),
                                   view.U32(L::kDevice), 0, 0, 0);
-    Commit(EventKind::kGpuMemoryPool, 0, view.U32(L::kOperation), at_ns, at_ns, 0, words);
+    Commit(EventKind::kGpuMemoryPool, 0, view.U32(L::kOperation), span, 0, words);
   }
 
   void TakeGraph(const View& view) {
     using L = GraphTraceLayout;
-    const uint64_t start_ns = view.U64(L::kStart), end_ns = view.U64(L::kEnd);
-    if (!TimesAreGood(start_ns, end_ns)) return;
+    const Span span = GoodTimes(view.U64(L::kStart), view.U64(L::kEnd));
+    if (!span.good) return;
     const Words words = KernelWords(0, view.U32(L::kCorrelation), view.U32(L::kStream), view.U32(L::kDevice),
                                     view.U32(L::kContext), view.U32(L::kGraph), 0);
-    Commit(EventKind::kGpuGraph, schema::kFlagGraphReplay, 0, start_ns, end_ns, 0, words);
+    Commit(EventKind::kGpuGraph, schema::kFlagGraphReplay, 0, span, 0, words);
+  }
+
+  void TakeApi(uint32_t kind, const View& view) {
+    using L = ApiLayout;
+    const Span span = GoodTimes(view.U64(L::kStart), view.U64(L::kEnd));
+    if (!span.good) return;
+    const Words words =
+        KernelWords(0, view.U32(L::kCorrelation), view.U32(L::kThread), 0xffff, 0, view.U32(L::kReturnValue), kind);
+    Commit(EventKind::kCudaApi, 0, view.U32(L::kCallback), span, 0, words);
   }
 
   Lane* lane_;

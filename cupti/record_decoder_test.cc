@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cupti/gpu_clock.h"
+#include "recorder/clock.h"
 #include "recorder/session.h"
 
 namespace rankscope::cupti {
@@ -82,6 +83,27 @@ TEST_F(DecoderTest, AKindOfAStrideThatIsTooShortIsSteppedOver) {
   Put(&record, KernelLayout::kStart, CuptiNowNs());
   Put(&record, KernelLayout::kEnd, CuptiNowNs());
   EXPECT_EQ(Decode(record).records, 0u);
+}
+
+TEST_F(DecoderTest, TicksOfTheProcessorAreTakenAsTheyAre) {
+  if (recorder::g_use_monotonic_clock) GTEST_SKIP() << "no counter of the processor is in use here";
+  const uint64_t now = recorder::ReadTicks();
+  const auto decode = [&](uint64_t start, uint64_t end) {
+    std::vector<uint8_t> record(strides_[kKindSynchronization]);
+    Put(&record, kRecordKind, kKindSynchronization);
+    Put(&record, SynchronizationLayout::kStart, start);
+    Put(&record, SynchronizationLayout::kEnd, end);
+    return Decode(record).records;
+  };
+  EXPECT_EQ(decode(now, now + 500), 1u);
+  const uint64_t second_ticks = ToTicks(CuptiNowNs() + 1'000'000'000) - ToTicks(CuptiNowNs());
+  EXPECT_EQ(decode(now - 3 * second_ticks, now), 0u) << "before this process asked for anything";
+  EXPECT_EQ(decode(now + 60 * second_ticks, now + 61 * second_ticks), 0u) << "from the future";
+  EXPECT_EQ(Lost(LossReason::kCuptiForeignClock), 2u);
+  EXPECT_EQ(decode(now, now - 1), 0u);
+  EXPECT_EQ(decode(now, CuptiNowNs()), 0u) << "one end in each clock";
+  EXPECT_EQ(decode(CuptiNowNs(), now), 0u);
+  EXPECT_EQ(Lost(LossReason::kCuptiBadTimestamp), 3u);
 }
 
 TEST_F(DecoderTest, RandomBytesAreReadWithinTheirBounds) {

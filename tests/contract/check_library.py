@@ -9,9 +9,10 @@ import sys
 
 EXPORTS = {f"ncclProfiler_v{v}" for v in range(1, 8)} | {
     "InitializeInjection", "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "rankscope_hook_v1"}
-# What LD_PRELOAD puts before libc's and NCCL's own.
+# What LD_PRELOAD puts before libc's, NCCL's and CUPTI's own.
 EXPORTS |= set("open open64 openat openat64 fopen fopen64 close fclose read write readv writev pread pread64 pwrite pwrite64 fsync fdatasync".split())
-EXPORTS |= set("ncclAllReduce ncclReduceScatter ncclReduce ncclAllGather ncclBroadcast ncclBcast ncclSend ncclRecv ncclAlltoAll ncclGather ncclScatter".split())
+EXPORTS |= set("ncclAllReduce ncclReduceScatter ncclReduce ncclAllGather ncclBroadcast ncclBcast ncclSend ncclRecv".split())
+EXPORTS |= set("cuptiActivityRegisterCallbacks cuptiActivityEnable cuptiActivityDisable cuptiActivityFlushAll cuptiFinalize".split())
 # ld-linux is named where thread-local storage or its canary is taken from it (some distributions' linkers do so).
 NEEDED = {"libc.so.6"}
 ALLOWED_TOO = re.compile(r"ld-linux-.*\.so\.\d+$")

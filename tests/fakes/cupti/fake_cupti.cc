@@ -4,6 +4,7 @@
 // sentence: the test fails. Which release it is: FAKE_RELEASE. What a test tells it: fake_cupti.h.
 #include "tests/fakes/cupti/fake_cupti.h"
 
+#include <pthread.h>
 #include <time.h>
 
 #include <atomic>
@@ -67,6 +68,7 @@ struct State {
   std::atomic<int64_t> jump_ns{0};
   uint32_t version = kVersion;
   uint64_t others = 0;
+  bool others_finalize = false;
 };
 State& S() {
   static auto* state = new State;  // never destroyed: calls come until the process is gone
@@ -267,6 +269,13 @@ bool Write(State& s, const FakeActivity& a, size_t id) {
       Append(s, id, r);
       return true;
     }
+    case 4:
+    case 5: {
+      auto r = Begin<FakeApi>(a);
+      r.callback = a.type, r.thread = static_cast<uint32_t>(pthread_self());
+      Append(s, id, r);
+      return true;
+    }
     case 51: {
       auto r = Begin<FakeGraphTrace>(a);
       r.device = a.device, r.context = a.context, r.stream = a.stream, r.graph = a.graph;
@@ -300,6 +309,9 @@ TimeFields TimesOf(uint32_t kind) {
       return {offsetof(FakeMemory, timestamp), offsetof(FakeMemory, timestamp)};
     case 50:
       return {offsetof(FakePool, timestamp), offsetof(FakePool, timestamp)};
+    case 4:
+    case 5:
+      return {offsetof(FakeApi, start), offsetof(FakeApi, end)};
     default:
       return {offsetof(FakeGraphTrace, start), offsetof(FakeGraphTrace, end)};
   }
@@ -379,6 +391,8 @@ void Leave() {
   s.kinds = 0;
   for (auto& [id, buffer] : s.buffers) buffer.open = false;  // its last flush took them
 }
+void OthersClock(uint64_t (*clock)()) { S().timestamp = clock; }
+void AllowFinalize() { S().others_finalize = true; }
 uint64_t TakenOver() { return S().others; }
 uint64_t CallsOf(const char* function) {
   const std::lock_guard<std::mutex> guard(S().lock);
@@ -394,8 +408,8 @@ uint64_t EnabledKinds() {
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 EXPORT FakeCuptiApi fake_cupti_api() {
-  return {NowNs,    Launch,   CompleteRecord, WorkerFlush, Fail,    Drop,         ClockJump, SetVersion,
-          HoldSlot, TakeOver, Leave,          TakenOver,   CallsOf, EnabledKinds, Raw};
+  return {NowNs,    Launch, CompleteRecord, WorkerFlush,   Fail,      Drop,    ClockJump,    SetVersion, HoldSlot,
+          TakeOver, Leave,  OthersClock,    AllowFinalize, TakenOver, CallsOf, EnabledKinds, Raw};
 }
 
 EXPORT int cuptiGetVersion(uint32_t* version) {
@@ -541,4 +555,13 @@ EXPORT int cuptiGetStreamIdEx(void*, void* stream, uint8_t, uint32_t* id) {
   *id = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) >> 4) & 0xffff;
   return kOk;
 }
-EXPORT int cuptiFinalize() { Violation("cuptiFinalize"); }
+// Only a process whose own code is another client may: it says so.
+EXPORT int cuptiFinalize() {
+  State& s = S();
+  if (!s.others_finalize) Violation("cuptiFinalize");
+  const std::lock_guard<std::mutex> guard(s.lock);
+  s.kinds = 0;
+  s.request = nullptr;
+  s.complete = nullptr;
+  return kOk;
+}

@@ -47,6 +47,10 @@ struct FakeCuptiApi {
   void (*hold_slot)(const char* name);
   void (*take_over)();
   void (*leave)();
+  // It has CUPTI stamp with `clock`, and leaves it so.
+  void (*others_clock)(uint64_t (*clock)());
+  // From here on the test itself calls cuptiFinalize.
+  void (*allow_finalize)();
   uint64_t (*taken_over_records)();  // records that went to the other client
   uint64_t (*calls)(const char* function);
   uint64_t (*enabled_kinds)();
