@@ -8,11 +8,8 @@
 namespace rankscope::cupti {
 namespace {
 
-using recorder::AndShared;
 using recorder::LoadAcquire;
 using recorder::LoadRelaxed;
-using recorder::OrShared;
-using recorder::StoreRelaxed;
 using recorder::StoreRelease;
 
 constexpr uint64_t kQuietNs = 1'000'000'000;

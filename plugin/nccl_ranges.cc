@@ -19,7 +19,6 @@
 namespace rankscope::plugin {
 namespace {
 
-using recorder::AddShared;
 using recorder::g_session;
 using recorder::LoadAcquire;
 using recorder::LoadRelaxed;
