@@ -143,6 +143,7 @@ enum Door : uint32_t {
   kDoorHook = 1 << 4,     // the Python hook
   // NCCL's own NVTX ranges, where no plugin came: CollApi and P2pApi events are made of them.
   kDoorNcclRanges = 1 << 5,
+  kDoorTrace = 1 << 6,  // not recorded by rankscope: imported from torch.profiler (never in a ring)
 };
 
 // Where the process's rank came from, worst to best.
@@ -151,8 +152,9 @@ enum class RankSource : uint32_t {
   kSlurm = 1,
   kPmi = 2,  // PMIX_RANK, PMI_RANK
   kOpenMpi = 3,
-  kTorch = 4,        // RANK with WORLD_SIZE and LOCAL_RANK or TORCHELASTIC_RUN_ID
-  kCommunicator = 5  // the largest communicator that NCCL told us
+  kTorch = 4,         // RANK with WORLD_SIZE and LOCAL_RANK or TORCHELASTIC_RUN_ID
+  kCommunicator = 5,  // the largest communicator that NCCL told us
+  kTrace = 6,         // an imported trace, or its file's name
 };
 
 struct ProcessIdentity {
@@ -283,6 +285,10 @@ enum class LossReason : uint32_t {
   kRangeTooDeep = 29,        // pushes beyond what is kept of a thread's stack
   kRangeTableFull = 30,      // started ranges beyond what is kept open
   kCallSiteTableFull = 31,   // call stacks beyond what is kept
+  // Of files that others made (analysis/importers/); never in a ring.
+  kImportDamaged = 32,    // places that could not be read
+  kImportBadTime = 33,    // events without times, or with impossible ones
+  kImportUnmatched = 34,  // operations of a communicator whose ranks' traces list different ones
 };
 inline constexpr int kLossReasonLimit = 64;
 

@@ -7,7 +7,7 @@ JOBS=${RANKSCOPE_BUILD_JOBS:-$(nproc)}
 
 # Names are the same on the three distributions.
 PACKAGES_BUILD=(cmake ninja-build g++ libabsl-dev libflatbuffers-dev flatbuffers-compiler nlohmann-json3-dev
-  libcli11-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  libcli11-dev libsimdjson-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev)
 PACKAGES_TEST=(python3)
 PACKAGES_CHECK=(clang clang-format clang-tidy)
 

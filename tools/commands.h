@@ -31,6 +31,7 @@ void AddEnv(CLI::App& app, Invocation* invocation);
 void AddLs(CLI::App& app, Invocation* invocation);
 void AddDump(CLI::App& app, Invocation* invocation);
 void AddMerge(CLI::App& app, Invocation* invocation);
+void AddImport(CLI::App& app, Invocation* invocation);
 void AddReport(CLI::App& app, Invocation* invocation);
 void AddSkew(CLI::App& app, Invocation* invocation);
 void AddPhases(CLI::App& app, Invocation* invocation);

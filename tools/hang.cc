@@ -25,6 +25,13 @@ int Hang(const HangCommandOptions& options) {
   std::string opened;
   const auto recording = OpenNamed(options.answer.paths, &opened);
   if (!recording.ok()) return FailWith("hang", recording.status());
+  const auto& ranks = (*recording)->ranks();
+  if (!ranks.empty() && (ranks[0].doors & schema::kDoorTrace) != 0) {
+    return FailWith("hang", absl::InvalidArgumentError(absl::StrCat(
+                                opened,
+                                " was imported from torch.profiler, which keeps finished work only; what a "
+                                "job hangs in is in the rings that rankscope run leaves")));
+  }
   answers::HangOptions hang_options;
   hang_options.least_age_ns = std::llround(options.least_age_s * 1e9);
   const answers::HangReport report = answers::BuildHangReport(**recording, hang_options);

@@ -76,6 +76,7 @@ int Main(int argc, char** argv) {
   AddLs(app, &invocation);
   AddDump(app, &invocation);
   AddMerge(app, &invocation);
+  AddImport(app, &invocation);
   AddReport(app, &invocation);
   AddSkew(app, &invocation);
   AddPhases(app, &invocation);

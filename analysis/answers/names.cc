@@ -54,6 +54,10 @@ constexpr LossWords kLosses[] = {
     {"range_too_deep", "ranges nested deeper than is kept"},
     {"range_table_full", "ranges, domains or strings beyond what is kept"},
     {"call_site_table_full", "call sites beyond what is kept"},
+    {"import_damaged", "places of an imported file that could not be read"},
+    {"import_bad_time", "events of an imported file whose times are missing or can't be right"},
+    {"import_unmatched",
+     "operations not matched: the imported traces list different ones, and have no sequence numbers"},
 };
 
 }  // namespace
@@ -109,7 +113,7 @@ absl::string_view EventKindName(uint16_t kind) {
 }
 
 absl::string_view RankSourceName(uint32_t source) {
-  static constexpr absl::string_view kWords[] = {"none", "slurm", "pmi", "openmpi", "torch", "communicator"};
+  static constexpr absl::string_view kWords[] = {"none", "slurm", "pmi", "openmpi", "torch", "communicator", "trace"};
   return Pick(kWords, source, "unknown");
 }
 

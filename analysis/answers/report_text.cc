@@ -81,6 +81,14 @@ std::string HostsText(const Report& report) {
 std::string VersionsText(const Report& report) {
   std::map<std::string, std::vector<uint32_t>> ranks_by_version;
   for (uint32_t r = 0; r < report.ranks.size(); ++r) {
+    if ((report.ranks[r].doors & schema::kDoorTrace) != 0) {
+      ranks_by_version[absl::StrCat("imported from torch.profiler",
+                                    report.ranks[r].nccl_version > 0
+                                        ? absl::StrCat(", NCCL ", NcclVersionText(report.ranks[r].nccl_version))
+                                        : "")]
+          .push_back(r);
+      continue;
+    }
     if (report.ranks[r].nccl_api_version == 0) continue;
     ranks_by_version[absl::StrCat("NCCL ", NcclVersionText(report.ranks[r].nccl_version), ", profiler table v",
                                   report.ranks[r].nccl_api_version)]
@@ -424,6 +432,9 @@ std::string SkewSentence(const Report& report) {
   const Skew& skew = report.skew;
   switch (skew.verdict) {
     case SkewVerdict::kNothingToCompare:
+      if (report.communicators.all().empty() && !report.ranks.empty() &&
+          (report.ranks[0].doors & schema::kDoorTrace) != 0)
+        return "The traces name no collective of a process group: who waited for whom can't be told from them.";
       if (report.communicators.all().empty())
         return "No NCCL communicator was seen: nobody waited for anybody there.";
       return "Nothing to compare: no collective was seen on two ranks or more after the first of its communicator.";
