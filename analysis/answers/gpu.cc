@@ -112,10 +112,11 @@ void GpuCollector::AddKernel(State* state, const RankInfo& info, const Event& ev
   const uint16_t device = event.payload.kernel.device;
   state->busy[device].Add(event.begin_ns, event.end_ns);
   (nccl ? state->nccl : state->compute)[device].Add(event.begin_ns, event.end_ns);
+  state->kernels[device].Add(event.begin_ns, event.end_ns);
   const uint32_t id = event.payload.kernel.name;
   if (id > info.names.size()) return;
-  if (state->kernels.size() <= id) state->kernels.resize(id + 1);
-  KernelSums& kernel = state->kernels[id];
+  if (state->by_name.size() <= id) state->by_name.resize(id + 1);
+  KernelSums& kernel = state->by_name[id];
   kernel.nccl = nccl;
   ++kernel.launches;
   kernel.total_ns += length_ns;
@@ -177,20 +178,21 @@ void GpuCollector::Add(const Event& event) {
     case EventKind::kGpuSync:
       ++sums.syncs;
       sums.sync_ns += length_ns;
-      break;
+      return;
     case EventKind::kGpuMemory:
       AddMemory(state, event);
-      break;
+      return;
     case EventKind::kGpuGraph:
       ++sums.graphs;
       sums.graph_ns += length_ns;
       state->busy[event.payload.kernel.device].Add(event.begin_ns, event.end_ns);
       state->compute[event.payload.kernel.device].Add(event.begin_ns, event.end_ns);
+      state->kernels[event.payload.kernel.device].Add(event.begin_ns, event.end_ns);
       break;
     case EventKind::kGpuOverhead:
       ++sums.overheads;
       sums.overhead_ns += length_ns;
-      break;
+      return;
     default:
       return;
   }
@@ -206,10 +208,13 @@ GpuReport GpuCollector::Finish() {
     for (const auto& [device, busy] : state.busy) state.sums.busy_ns += busy.total_ns();
     for (const auto& [device, busy] : state.compute) state.sums.compute_ns += busy.total_ns();
     for (const auto& [device, busy] : state.nccl) state.sums.nccl_ns += busy.total_ns();
+    // |A and B| = |A| + |B| - |A or B|
+    state.sums.hidden_ns = state.sums.compute_ns + state.sums.nccl_ns;
+    for (const auto& [device, busy] : state.kernels) state.sums.hidden_ns -= busy.total_ns();
     report.any |= state.sums.any();
     report.ranks.push_back(state.sums);
-    for (size_t id = 0; id < state.kernels.size(); ++id) {
-      const KernelSums& kernel = state.kernels[id];
+    for (size_t id = 0; id < state.by_name.size(); ++id) {
+      const KernelSums& kernel = state.by_name[id];
       if (kernel.launches == 0) continue;
       const std::string name = id == 0 ? "(no name)" : ShortKernelName(ranks_[r].names[id - 1]);
       KernelSums& sums = by_name[name];

@@ -2,7 +2,7 @@
 // for, what memory was taken, and how far the records can be trusted.
 //
 // Events go in by the time of their end. Memory does not grow with their number but with that of different kernels
-// and of allocations that live at once. One thread. What is hidden behind what (overlap) is not answered here.
+// and of allocations that live at once. One thread.
 #ifndef RANKSCOPE_ANALYSIS_ANSWERS_GPU_H_
 #define RANKSCOPE_ANALYSIS_ANSWERS_GPU_H_
 
@@ -56,8 +56,9 @@ struct GpuRank {
   int64_t busy_ns = 0;     // kernels, copies, sets, graphs: the union
   int64_t compute_ns = 0;  // kernels that are not NCCL's, and graphs: the union
   int64_t nccl_ns = 0;     // NCCL's kernels: the union
+  int64_t hidden_ns = 0;   // of nccl_ns, while some of compute ran on the same device
   int64_t graph_ns = 0, sync_ns = 0, overhead_ns = 0, blind_ns = 0;
-  int64_t first_ns = 0, last_ns = 0;
+  int64_t first_ns = 0, last_ns = 0;  // first begin and last end of a kernel, copy, set or graph
   std::array<CopySums, kCopyDirections> copies{};
   uint64_t memory_taken = 0, memory_released = 0;  // calls
   uint64_t memory_peak_bytes = 0;                  // of what was taken while it was recorded
@@ -82,10 +83,10 @@ class GpuCollector {
   struct State {
     GpuRank sums;
     // By device: a union over devices would hide that two work at once.
-    std::map<uint16_t, BusyTime> busy, compute, nccl;
+    std::map<uint16_t, BusyTime> busy, compute, nccl, kernels;
     absl::flat_hash_map<uint64_t, uint64_t> live;  // address -> bytes
     uint64_t live_bytes = 0;
-    std::vector<KernelSums> kernels;  // by name id
+    std::vector<KernelSums> by_name;  // by name id
   };
   void AddKernel(State* state, const analysis::RankInfo& info, const analysis::Event& event);
   void AddCopy(State* state, const analysis::Event& event);

@@ -17,7 +17,8 @@ json DoorsJson(uint32_t doors) {
   const std::pair<uint32_t, const char*> names[] = {
       {schema::kDoorPlugin, "nccl_plugin"},  {schema::kDoorCuda, "cuda_injection"},
       {schema::kDoorNvtx, "nvtx_injection"}, {schema::kDoorPreload, "preload"},
-      {schema::kDoorHook, "python_hook"},    {schema::kDoorNcclRanges, "nccl_ranges"}};
+      {schema::kDoorHook, "python_hook"},    {schema::kDoorNcclRanges, "nccl_ranges"},
+      {schema::kDoorTrace, "torch_profiler"}};
   for (const auto& [bit, name] : names) {
     if ((doors & bit) != 0) list.push_back(name);
   }
@@ -71,6 +72,7 @@ json GpuJson(const Report& report) {
                      {"busy_ns", gpu.busy_ns},
                      {"compute_ns", gpu.compute_ns},
                      {"nccl_ns", gpu.nccl_ns},
+                     {"nccl_hidden_ns", gpu.hidden_ns},
                      {"kernels", gpu.kernels},
                      {"nccl_kernels", gpu.nccl_kernels},
                      {"memsets", gpu.memsets},

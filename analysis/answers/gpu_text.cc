@@ -37,7 +37,7 @@ void AddGpuTable(const Report& report, const TextStyle& style, size_t rows, std:
   TextTable table;
   table.AddColumn("rank", Align::kLeft);
   for (const char* title :
-       {"seen", "busy", "compute", "NCCL", "kernels", "graphs", "copied", "host waits", "memory peak"})
+       {"seen", "busy", "compute", "NCCL", "hidden", "kernels", "graphs", "copied", "host waits", "memory peak"})
     table.AddColumn(title);
   std::vector<uint32_t> order;
   for (uint32_t r = 0; r < report.gpu.ranks.size(); ++r) {
@@ -55,19 +55,19 @@ void AddGpuTable(const Report& report, const TextStyle& style, size_t rows, std:
     uint64_t copied = 0;
     for (const CopySums& copies : gpu.copies) copied += copies.bytes;
     table.AddRow({report.rank_names.One(order[i]), FormatDuration(window_ns), Share(gpu.busy_ns, window_ns),
-                  Share(gpu.compute_ns, window_ns), Share(gpu.nccl_ns, window_ns), FormatCount(gpu.kernels),
-                  gpu.graphs > 0 ? FormatCount(gpu.graphs) : "", copied > 0 ? FormatBytes(copied) : "",
-                  gpu.syncs > 0 ? FormatDuration(gpu.sync_ns) : "",
+                  Share(gpu.compute_ns, window_ns), Share(gpu.nccl_ns, window_ns), Share(gpu.hidden_ns, gpu.nccl_ns),
+                  FormatCount(gpu.kernels), gpu.graphs > 0 ? FormatCount(gpu.graphs) : "",
+                  copied > 0 ? FormatBytes(copied) : "", gpu.syncs > 0 ? FormatDuration(gpu.sync_ns) : "",
                   gpu.memory_peak_bytes > 0 ? FormatBytes(gpu.memory_peak_bytes) : ""});
   }
   absl::StrAppend(text, table.Render(2, style.width()));
   if (order.size() > rows)
     absl::StrAppend(text, style.Wrap(absl::StrCat(order.size() - rows, " more ranks, whose GPUs compute more"), 2));
-  absl::StrAppend(text,
-                  style.Wrap("busy, compute, NCCL: shares of the time seen in which a kernel, copy or set ran, a "
-                             "kernel that is not NCCL's, one of NCCL's; memory peak: of what was taken while it "
-                             "was recorded",
-                             2));
+  absl::StrAppend(
+      text, style.Wrap("busy, compute, NCCL: shares of the time seen in which a kernel, copy or set ran, a "
+                       "kernel that is not NCCL's, one of NCCL's; hidden: share of NCCL's time in which others' "
+                       "kernels ran, too; memory peak: of what was taken while it was recorded",
+                       2));
 }
 
 void AddKernels(const Report& report, const TextStyle& style, size_t rows, std::string* text) {
@@ -129,6 +129,8 @@ std::string JoinSentence(const JoinStats& join) {
                     " more were launched by CUDA graphs and are not tied");
   return line;
 }
+
+bool IsImported(const analysis::RankInfo& rank) { return (rank.doors & schema::kDoorTrace) != 0; }
 
 std::string ClockText(const Report& report) {
   uint64_t error_ns = 0;
@@ -198,6 +200,10 @@ std::string GpuText(const Report& report, const TextStyle& style, size_t rows) {
   AddGpuTable(report, style, rows, &text);
   AddKernels(report, style, rows, &text);
   AddCopies(report, style, &text);
+  if (std::all_of(report.ranks.begin(), report.ranks.end(), IsImported)) {
+    absl::StrAppend(&text, style.Wrap("times, and which kernel belongs to which operation, are torch.profiler's", 2));
+    return text;
+  }
   const std::string join = JoinSentence(report.join);
   if (!join.empty()) absl::StrAppend(&text, style.Wrap(join, 2));
   absl::StrAppend(&text, style.Wrap(ClockText(report), 2));

@@ -130,8 +130,12 @@ const char* PhaseSourceName(PhaseSource source) {
 Phase PhaseOfRange(const std::string& domain, const std::string& name) {
   // NCCL's own ranges are calls of communication, in whatever phase.
   if (domain == "NCCL") return Phase::kUnknown;
+  // "## forward ##"
+  absl::string_view bare = name;
+  while (!bare.empty() && (bare.front() == '#' || bare.front() == ' ')) bare.remove_prefix(1);
+  while (!bare.empty() && (bare.back() == '#' || bare.back() == ' ')) bare.remove_suffix(1);
   for (const Word& word : kNames) {
-    if (absl::EqualsIgnoreCase(name, word.word)) return word.phase;
+    if (absl::EqualsIgnoreCase(bare, word.word)) return word.phase;
   }
   for (const Word& word : kWords) {
     if (absl::StrContains(name, word.word)) return word.phase;
