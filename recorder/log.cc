@@ -7,10 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "recorder/atomic_word.h"
+
 namespace rankscope::recorder {
 namespace {
 
-LogLevel g_level = LogLevel::kWarning;  // written at start only
+LogLevel g_level = LogLevel::kWarning;  // written at start only, while other threads may have something to say
 
 __attribute__((format(printf, 1, 0))) void WriteLine(const char* format, va_list arguments) {
   const int saved_errno = errno;
@@ -32,10 +34,10 @@ __attribute__((format(printf, 1, 0))) void WriteLine(const char* format, va_list
 
 }  // namespace
 
-void SetLogLevel(LogLevel level) { g_level = level; }
+void SetLogLevel(LogLevel level) { StoreRelaxed(g_level, level); }
 
 void LogWarning(const char* format, ...) {
-  if (g_level < LogLevel::kWarning) return;
+  if (LoadRelaxed(g_level) < LogLevel::kWarning) return;
   va_list arguments;
   va_start(arguments, format);
   WriteLine(format, arguments);
@@ -43,7 +45,7 @@ void LogWarning(const char* format, ...) {
 }
 
 void LogInfo(const char* format, ...) {
-  if (g_level < LogLevel::kInfo) return;
+  if (LoadRelaxed(g_level) < LogLevel::kInfo) return;
   va_list arguments;
   va_start(arguments, format);
   WriteLine(format, arguments);

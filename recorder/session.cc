@@ -88,7 +88,7 @@ void PointInto(const RingMapping& ring) {
   g_session.names = SectionAt<schema::NameEntry>(base, geometry, Section::kNames);
   g_session.name_bytes = SectionAt<char>(base, geometry, Section::kNameBytes);
   g_session.comms = SectionAt<schema::CommEntry>(base, geometry, Section::kComms);
-  g_session.losses = SectionAt<uint64_t>(base, geometry, Section::kLosses);
+  StoreRelease(g_session.losses, SectionAt<uint64_t>(base, geometry, Section::kLosses));
   g_session.cupti = SectionAt<schema::CuptiInfo>(base, geometry, Section::kCupti);
   g_session.streams = SectionAt<schema::StreamEntry>(base, geometry, Section::kStreams);
   g_session.gpu_buffers = SectionAt<char>(base, geometry, Section::kGpuBuffers);

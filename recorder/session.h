@@ -75,8 +75,10 @@ void RefreshIdentity();
 // NCCL told the largest truth so far: `rank` of `ranks`.
 void LearnRank(int32_t rank, int32_t ranks);
 
+// Any thread, also while another one starts the recorder.
 inline void CountLoss(schema::LossReason reason, uint64_t count = 1) {
-  if (g_session.losses != nullptr) AddShared(g_session.losses[static_cast<int>(reason)], count);
+  uint64_t* losses = LoadAcquire(g_session.losses);
+  if (losses != nullptr) AddShared(losses[static_cast<int>(reason)], count);
 }
 
 // The id of `text` in the ring's name table (1-based), 0 for an empty text or a full table (counted). Any thread,
