@@ -12,7 +12,10 @@
 namespace rankscope::recorder {
 namespace {
 
-LogLevel g_level = LogLevel::kWarning;  // written at start only, while other threads may have something to say
+// A LogLevel. Written at start only, while other threads may have something to say.
+uint32_t g_level = static_cast<uint32_t>(LogLevel::kWarning);
+
+LogLevel Level() { return static_cast<LogLevel>(LoadRelaxed(g_level)); }
 
 __attribute__((format(printf, 1, 0))) void WriteLine(const char* format, va_list arguments) {
   const int saved_errno = errno;
@@ -34,10 +37,10 @@ __attribute__((format(printf, 1, 0))) void WriteLine(const char* format, va_list
 
 }  // namespace
 
-void SetLogLevel(LogLevel level) { StoreRelaxed(g_level, level); }
+void SetLogLevel(LogLevel level) { StoreRelaxed(g_level, static_cast<uint32_t>(level)); }
 
 void LogWarning(const char* format, ...) {
-  if (LoadRelaxed(g_level) < LogLevel::kWarning) return;
+  if (Level() < LogLevel::kWarning) return;
   va_list arguments;
   va_start(arguments, format);
   WriteLine(format, arguments);
@@ -45,7 +48,7 @@ void LogWarning(const char* format, ...) {
 }
 
 void LogInfo(const char* format, ...) {
-  if (LoadRelaxed(g_level) < LogLevel::kInfo) return;
+  if (Level() < LogLevel::kInfo) return;
   va_list arguments;
   va_start(arguments, format);
   WriteLine(format, arguments);
