@@ -52,9 +52,22 @@ void AddTenant(Lane* lane) {
   lane->thread_word = uint64_t{thread_id} | uint64_t{schema::kOrdinalUnknown} << 32;
 }
 
-Lane* TryTake(uint32_t first, uint32_t limit) {
-  for (uint32_t i = first; i < limit; ++i) {
-    if (LoadRelaxed(g_lanes[i].in_use) == 0 && CompareExchange(g_lanes[i].in_use, 0u, 1u)) return &g_lanes[i];
+// Where the next search for a free lane begins, of small lanes and of large ones: behind the lane taken last. What a
+// thread left behind, by its end or for a larger lane, is thus overwritten as late as can be; taking the first free
+// lane would give a thread's newest records to the next thread that starts. A lost update moves a search, no more.
+constinit uint32_t g_search_from[2] = {};
+
+Lane* TryTake(bool large) {
+  const uint32_t small = g_session.header->small_lane_count;
+  const uint32_t first = large ? small : 0;
+  const uint32_t count = large ? g_session.lane_count - small : small;
+  const uint32_t from = LoadRelaxed(g_search_from[large]);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t at = (from + i) % count;
+    Lane* lane = &g_lanes[first + at];
+    if (LoadRelaxed(lane->in_use) != 0 || !CompareExchange(lane->in_use, 0u, 1u)) continue;
+    StoreRelaxed(g_search_from[large], at + 1);
+    return lane;
   }
   return nullptr;
 }
@@ -102,6 +115,8 @@ void SetUpLanes(const RingGeometry& geometry) {
 }
 
 void ForgetLanes() {
+  StoreRelaxed(g_search_from[0], 0u);
+  StoreRelaxed(g_search_from[1], 0u);
   for (Lane& lane : g_lanes) lane.in_use = 0;
   t_skip_claims = 0;
   if (g_exit_key_made) pthread_setspecific(g_exit_key, nullptr);
@@ -114,9 +129,8 @@ Lane* ClaimLane() {
     CountLoss(schema::LossReason::kNoLane);
     return nullptr;
   }
-  const uint32_t small = g_session.header->small_lane_count;
-  Lane* lane = TryTake(0, small);
-  if (lane == nullptr) lane = TryTake(small, g_session.lane_count);
+  Lane* lane = TryTake(false);
+  if (lane == nullptr) lane = TryTake(true);
   if (lane == nullptr) {
     t_skip_claims = kSkipClaims;
     CountLoss(schema::LossReason::kNoLane);
@@ -132,7 +146,7 @@ Lane* LargeLane() {
     if (!t_lane->large) TryPromote(t_lane);
     return t_lane;
   }
-  if (Lane* lane = TryTake(g_session.header->small_lane_count, g_session.lane_count)) {
+  if (Lane* lane = TryTake(true)) {
     Occupy(lane);
     return lane;
   }
@@ -141,7 +155,7 @@ Lane* LargeLane() {
 
 void TryPromote(Lane* lane) {
   lane->promote_at_head = ~0ull;
-  Lane* larger = TryTake(g_session.header->small_lane_count, g_session.lane_count);
+  Lane* larger = TryTake(true);
   if (larger == nullptr) return;
   Occupy(larger);
   Release(lane);

@@ -193,17 +193,45 @@ TEST_F(SessionTest, AHandleResolvesOnlyWhileItsSlotHoldsItsEvent) {
   EXPECT_TRUE(Resolve(handle).stale);
 }
 
-TEST_F(SessionTest, AThreadsLaneIsGivenToALaterThread) {
+TEST_F(SessionTest, AnEndedThreadsLaneIsTheLastToBeGivenAway) {
   ASSERT_TRUE(Start());
-  std::set<uint16_t> lanes;
-  for (int i = 0; i < 200; ++i) {
+  // The main thread may hold one of them.
+  const size_t others = g_session.header->small_lane_count - 1;
+  std::vector<uint16_t> lanes;
+  for (size_t i = 0; i < 4 * others; ++i) {
     std::thread([&] {
       Lane* lane = CurrentLane();
       ASSERT_NE(lane, nullptr) << i;
-      lanes.insert(lane->index);
+      EXPECT_FALSE(lane->large) << i;
+      lanes.push_back(lane->index);
     }).join();
   }
-  EXPECT_EQ(lanes.size(), 1u) << "one after the other they all fit into one";
+  ASSERT_EQ(lanes.size(), 4 * others);
+  for (size_t i = 0; i + others <= lanes.size(); ++i) {
+    const std::set<uint16_t> window(lanes.begin() + i, lanes.begin() + i + others);
+    EXPECT_EQ(window.size(), others) << "a lane came again before all others, from " << i;
+  }
+}
+
+// Found by kill -9 on a busy machine: a thread that had just moved to a large lane lost all of its records to the
+// next thread that started.
+TEST_F(SessionTest, WhatAThreadLeftForALargerLaneIsNotGivenToTheNextThread) {
+  ASSERT_TRUE(Start());
+  uint16_t left = 0;
+  std::thread([&] {
+    Lane* lane = CurrentLane();
+    ASSERT_NE(lane, nullptr);
+    left = lane->index;
+    const uint64_t records = lane->record_mask + 1;
+    for (uint64_t i = 0; i < records; ++i) Commit(lane, RecordWords{});
+    ASSERT_NE(t_lane, lane) << "it has moved";
+    EXPECT_TRUE(t_lane->large);
+  }).join();
+  std::thread([&] {
+    Lane* lane = CurrentLane();
+    ASSERT_NE(lane, nullptr);
+    EXPECT_NE(lane->index, left);
+  }).join();
 }
 
 TEST(ClockTest, TicksGrowAndAPairsWindowIsSmall) {

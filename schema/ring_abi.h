@@ -24,7 +24,8 @@
 //
 // Who owns what: a LANE belongs to one thread at a time, which alone writes its header, its totals and its records,
 // and which alone hands out its in-flight slots. A thread claims a small lane with its first event and moves to a
-// large one when it has filled the small one; a lane whose thread ended is claimed by a later one (tenants, below).
+// large one when it has filled the small one; a lane whose thread ended or moved on is claimed by a later one
+// (tenants, below), the one left longest first, so that what a thread left behind is overwritten as late as can be.
 // An in-flight SLOT is handed out by its lane's thread and may be finished by any thread (an operation starts on the
 // launching thread and is finished by the proxy's); its fields other than `tag` are written with relaxed atomic
 // stores.

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/contract/contract_fixture.h"
 
 namespace rankscope::testing {
@@ -15,7 +16,27 @@ namespace {
 
 constexpr int kThreads = 3;
 
-class KillTest : public ContractTest {};
+class KillTest : public ContractTest {
+ protected:
+  // What a failure needs to be understood from a log alone.
+  static std::string Describe(const analysis::Recording& recording) {
+    std::string out;
+    for (const analysis::RankInfo& rank : recording.ranks()) {
+      absl::StrAppend(&out, rank.ring_path, ": pid ", rank.pid, ", torn ", rank.torn_records, "\n");
+      for (const analysis::ThreadInfo& thread : rank.threads)
+        absl::StrAppend(&out, "  lane ", thread.lane, " was thread ", thread.thread_id, "'s\n");
+      for (const analysis::KindCountInfo& kind : rank.kinds) {
+        absl::StrAppend(&out, "  kind ", kind.kind, ": committed ", kind.committed, ", read ", kind.read,
+                        ", dropped ", kind.dropped, ", overwritten ", kind.overwritten, "\n");
+      }
+      for (const analysis::LossInfo& loss : rank.losses)
+        absl::StrAppend(&out, "  loss ", loss.reason, ": ", loss.count, "\n");
+      for (const analysis::CommInfo& comm : rank.comms)
+        absl::StrAppend(&out, "  communicator ", comm.slot, ": hash ", comm.hash, "\n");
+    }
+    return out;
+  }
+};
 
 TEST_F(KillTest, TwoHundredTimesWhileSeveralThreadsRecord) {
   // How far each thread is: operations whose stop has returned.
@@ -79,7 +100,8 @@ TEST_F(KillTest, TwoHundredTimesWhileSeveralThreadsRecord) {
       // Everything up to the last committed one, without a hole; at most one more that was committed but not yet
       // told.
       if (committed == 0) continue;
-      ASSERT_FALSE(mine.empty());
+      ASSERT_FALSE(mine.empty()) << "round " << round << " thread " << t << " told " << committed << "\n"
+                                 << Describe(**recording) << "its child ended with status " << status;
       ASSERT_GE(uint64_t{mine.back()} + 1, committed) << "round " << round << " thread " << t;
       ASSERT_LE(uint64_t{mine.back()} + 1, committed + 1);
       // The small lane's records stay when the thread moves on to a large one, so holes can only be where a lane was
