@@ -164,6 +164,15 @@ using KindMask = uint64_t;
 constexpr KindMask MaskOf(schema::EventKind kind) { return KindMask{1} << static_cast<int>(kind); }
 inline constexpr KindMask kAllKinds = ~KindMask{0};
 
+// The events of one lane, or of one (rank, kind) of a timeline: of one rank, in order of their end.
+class EventSource {
+ public:
+  virtual ~EventSource() = default;
+  // Fills the front of `out`; 0 = the end.
+  virtual size_t Read(absl::Span<Event> out) = 0;
+  virtual absl::Status status() const { return absl::OkStatus(); }
+};
+
 // A stream of events of all ranks in order of their end (the time of their commit), merged over ranks and lanes.
 class EventStream {
  public:
@@ -173,10 +182,16 @@ class EventStream {
   virtual absl::Status status() const = 0;
 };
 
+// How far a host's clock was corrected, and how well that is known (alignment/ finds it; docs/analysis.md, "Clocks").
 struct HostClockInfo {
   std::string host, boot_id;
-  int64_t offset_ns = 0;
-  int64_t bound_ns = -1;  // -1 = no provable bound: the hosts' own wall clocks
+  int64_t offset_ns = 0;        // was added to its wall clock, in the middle of what the operations span
+  int64_t bound_ns = -1;        // its times are certainly within this of its group's; -1 = nothing proves it
+  int64_t error_ns = -1;        // ... and by the estimate's own spread within this; -1 = not known
+  int64_t drift_ppb = 0;        // by how much its clock ran slow against the group's first host
+  uint64_t operations = 0;      // that the correction rests on
+  int32_t group = -1;           // hosts of one group were aligned with each other; -1 = its own wall clock was taken
+  uint64_t contradictions = 0;  // of the group: operations left out, for they ended before somebody had come
 };
 
 // What a timeline file or a set of rings is to the analyses.
@@ -189,6 +204,8 @@ class Recording {
   virtual const std::vector<std::string>& warnings() const = 0;
   // May be called many times; each stream starts at the beginning. Only events of `kinds` are delivered.
   virtual std::unique_ptr<EventStream> Events(KindMask kinds) const = 0;
+  // The same, not yet merged: for whoever changes times before (alignment/).
+  virtual std::vector<std::unique_ptr<EventSource>> Sources(KindMask kinds) const = 0;
 };
 
 }  // namespace rankscope::analysis

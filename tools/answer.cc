@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_join.h"
+#include "analysis/alignment/aligned_recording.h"
 #include "analysis/recording/open.h"
 #include "tools/commands.h"
 #include "tools/environment.h"
@@ -41,6 +42,16 @@ absl::StatusOr<std::unique_ptr<analysis::Recording>> OpenNamed(const std::vector
   analysis::OpenOptions options;
   options.progress = progress.Share();
   return analysis::OpenRecording(resolved, options);
+}
+
+absl::StatusOr<std::unique_ptr<analysis::Recording>> OpenAligned(const std::vector<std::string>& paths,
+                                                                 std::string* opened) {
+  absl::StatusOr<std::unique_ptr<analysis::Recording>> recording = OpenNamed(paths, opened);
+  if (!recording.ok()) return recording;
+  Progress progress("aligning clocks");
+  alignment::AlignOptions options;
+  options.progress = progress.Count("events");
+  return alignment::AlignHosts(*std::move(recording), options);
 }
 
 answers::Report BuildWithProgress(const analysis::Recording& recording) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analysis/answers/format.h"
+#include "analysis/answers/json_parts.h"
 #include "analysis/answers/names.h"
 #include "tools/commands.h"
 #include "tools/diagnostics.h"
@@ -85,11 +86,10 @@ class Dumper {
     }
     for (const std::string& warning : recording_.warnings()) Line({{"type", "warning"}, {"text", warning}});
     for (const analysis::HostClockInfo& clock : recording_.clocks()) {
-      Line({{"type", "clock"},
-            {"host", clock.host},
-            {"boot_id", clock.boot_id},
-            {"offset_ns", clock.offset_ns},
-            {"bound_ns", clock.bound_ns < 0 ? Fields(nullptr) : Fields(clock.bound_ns)}});
+      Fields line = {{"type", "clock"}};
+      const nlohmann::json said = answers::ClockJson(clock);
+      for (const auto& [name, value] : said.items()) line[name] = value;
+      Line(line);
     }
     for (const analysis::RankInfo& rank : recording_.ranks()) {
       if (wanted_[rank.rank_index]) DumpRank(rank);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analysis/alignment/aligned_recording.h"
 #include "analysis/answers/format.h"
 #include "analysis/importers/imported_recording.h"
 #include "analysis/importers/torch_profiler.h"
@@ -118,7 +119,15 @@ int Import(const ImportOptions& options) {
   if (const absl::Status status = ImportAll(*traces, &recording); !status.ok()) return FailWith(kVerb, status);
   recording.Finish(options.job.empty() ? "imported" : options.job);
   for (const std::string& warning : recording.warnings()) PrintWarning(kVerb, warning);
-  if (const absl::Status status = WriteWithProgress(kVerb, recording, output); !status.ok())
+  std::unique_ptr<analysis::Recording> aligned;
+  {
+    Progress progress("aligning clocks");
+    alignment::AlignOptions align_options;
+    align_options.progress = progress.Count("events");
+    aligned = alignment::AlignHosts(recording, align_options);
+  }
+  const analysis::Recording& result = aligned == nullptr ? recording : *aligned;
+  if (const absl::Status status = WriteWithProgress(kVerb, result, output); !status.ok())
     return FailWith(kVerb, status);
   PrintNote(kVerb, absl::StrCat("next: rankscope report ", ShellQuote(output)));
   return kExitFine;

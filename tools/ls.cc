@@ -35,6 +35,7 @@ class NoRecording : public analysis::Recording {
   const std::vector<analysis::HostClockInfo>& clocks() const override { return clocks_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
   std::unique_ptr<analysis::EventStream> Events(analysis::KindMask) const override { return nullptr; }
+  std::vector<std::unique_ptr<analysis::EventSource>> Sources(analysis::KindMask) const override { return {}; }
 
  private:
   std::vector<RankInfo> ranks_;

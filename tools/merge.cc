@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "analysis/answers/format.h"
 #include "analysis/recording/timeline_writer.h"
+#include "tools/answer.h"
 #include "tools/commands.h"
 #include "tools/diagnostics.h"
 #include "tools/environment.h"
@@ -50,7 +51,7 @@ int Merge(const MergeOptions& options) {
     PrintError("merge", status.message());
     return kExitUsage;
   }
-  const auto recording = OpenNamed(options.paths, &opened);
+  const auto recording = OpenAligned(options.paths, &opened);
   if (!recording.ok()) return FailWith("merge", recording.status());
   for (const std::string& warning : (*recording)->warnings()) PrintWarning("merge", warning);
   std::string output = options.output;

@@ -23,7 +23,7 @@ bool IsFinding(const answers::Report& report) {
 
 int RunReport(const AnswerOptions& options) {
   std::string opened;
-  const auto recording = OpenNamed(options.paths, &opened);
+  const auto recording = OpenAligned(options.paths, &opened);
   if (!recording.ok()) return FailWith("report", recording.status());
   const answers::Report report = BuildWithProgress(**recording);
   Output output;

@@ -15,7 +15,7 @@ namespace {
 
 int Skew(const AnswerOptions& options) {
   std::string opened;
-  const auto recording = OpenNamed(options.paths, &opened);
+  const auto recording = OpenAligned(options.paths, &opened);
   if (!recording.ok()) return FailWith("skew", recording.status());
   const answers::Report report = BuildWithProgress(**recording);
   Output output;

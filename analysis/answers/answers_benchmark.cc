@@ -28,6 +28,8 @@ class MadeRecording : public analysis::Recording {
   std::unique_ptr<analysis::EventStream> Events(analysis::KindMask) const override {
     return std::make_unique<Stream>(ranks_, operations_);
   }
+  // All ranks come in one stream here.
+  std::vector<std::unique_ptr<analysis::EventSource>> Sources(analysis::KindMask) const override { return {}; }
 
  private:
   class Stream : public analysis::EventStream {

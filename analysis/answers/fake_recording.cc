@@ -18,9 +18,11 @@ namespace {
 constexpr int64_t kEnqueueNs = 500;  // a launch's start to its stop
 constexpr int64_t kCallNs = 300;     // an API call lies so long before its launch
 
-class FakeStream : public analysis::EventStream {
+// Both a merged stream and one rank's part of it.
+template <typename Base>
+class FakeEvents : public Base {
  public:
-  explicit FakeStream(std::vector<Event> events) : events_(std::move(events)) {}
+  explicit FakeEvents(std::vector<Event> events) : events_(std::move(events)) {}
   size_t Read(absl::Span<Event> out) override {
     const size_t count = std::min(out.size(), events_.size() - next_);
     std::copy_n(events_.begin() + static_cast<std::ptrdiff_t>(next_), count, out.begin());
@@ -54,7 +56,7 @@ FakeRecording::FakeRecording(uint32_t ranks) : ranks_(ranks), next_op_(ranks, 0)
     rank.start_ns = kStartNs;
     rank.read_ns = kStartNs + 3'600'000'000'000;
   }
-  clocks_.push_back({"node0", "boot0", 0, 0});
+  clocks_.push_back({.host = "node0", .boot_id = "boot0", .bound_ns = 0});
 }
 
 FakeRecording::Comm FakeRecording::AddComm(uint64_t hash, const std::vector<uint32_t>& processes) {
@@ -276,13 +278,26 @@ void FakeRecording::Overwrite(uint32_t process, size_t events) {
   events_ = std::move(kept);
 }
 
-std::unique_ptr<analysis::EventStream> FakeRecording::Events(analysis::KindMask kinds) const {
+std::vector<Event> FakeRecording::Chosen(analysis::KindMask kinds) const {
   std::vector<Event> chosen;
   for (const Event& event : events_) {
     if ((kinds >> event.kind & 1) != 0) chosen.push_back(event);
   }
   std::stable_sort(chosen.begin(), chosen.end(), [](const Event& a, const Event& b) { return a.end_ns < b.end_ns; });
-  return std::make_unique<FakeStream>(std::move(chosen));
+  return chosen;
+}
+
+std::unique_ptr<analysis::EventStream> FakeRecording::Events(analysis::KindMask kinds) const {
+  return std::make_unique<FakeEvents<analysis::EventStream>>(Chosen(kinds));
+}
+
+std::vector<std::unique_ptr<analysis::EventSource>> FakeRecording::Sources(analysis::KindMask kinds) const {
+  std::vector<std::vector<Event>> by_rank(ranks_.size());
+  for (const Event& event : Chosen(kinds)) by_rank[event.rank_index].push_back(event);
+  std::vector<std::unique_ptr<analysis::EventSource>> sources;
+  for (auto& events : by_rank)
+    sources.push_back(std::make_unique<FakeEvents<analysis::EventSource>>(std::move(events)));
+  return sources;
 }
 
 }  // namespace rankscope::answers

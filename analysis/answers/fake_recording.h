@@ -24,6 +24,7 @@ class FakeRecording : public analysis::Recording {
   const std::vector<analysis::HostClockInfo>& clocks() const override { return clocks_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
   std::unique_ptr<analysis::EventStream> Events(analysis::KindMask kinds) const override;
+  std::vector<std::unique_ptr<analysis::EventSource>> Sources(analysis::KindMask kinds) const override;
 
   // For tests that shape what the builders below do not.
   std::vector<analysis::RankInfo>& mutable_ranks() { return ranks_; }
@@ -75,6 +76,7 @@ class FakeRecording : public analysis::Recording {
   void Count(uint32_t process, schema::Function func, uint64_t bytes, bool api, bool launch, bool completed,
              int64_t duration_ns);
   void CountKind(uint32_t process, schema::EventKind kind);
+  std::vector<analysis::Event> Chosen(analysis::KindMask kinds) const;  // in the order of their end
 
   std::vector<analysis::RankInfo> ranks_;
   std::vector<analysis::HostClockInfo> clocks_;

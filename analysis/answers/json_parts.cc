@@ -142,6 +142,20 @@ json RankInfoJson(const analysis::RankInfo& rank, uint32_t rank_index) {
   return out;
 }
 
+json ClockJson(const analysis::HostClockInfo& clock) {
+  const bool aligned = clock.group >= 0;
+  const auto known = [](int64_t ns) { return ns < 0 ? json(nullptr) : json(ns); };
+  return {{"host", clock.host},
+          {"boot_id", clock.boot_id},
+          {"offset_ns", clock.offset_ns},
+          {"bound_ns", known(clock.bound_ns)},
+          {"error_ns", known(clock.error_ns)},
+          {"drift_ppb", clock.drift_ppb},
+          {"operations", clock.operations},
+          {"group", aligned ? json(clock.group) : json(nullptr)},
+          {"contradictions", clock.contradictions}};
+}
+
 json CommunicatorJson(const Communicator& comm) {
   return {{"id", comm.id},
           {"hash", comm.identity_known ? json(absl::StrFormat("%016x", comm.hash)) : json(nullptr)},

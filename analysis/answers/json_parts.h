@@ -15,6 +15,7 @@ namespace rankscope::answers {
 nlohmann::json SchemaJson(const char* name, int version);  // {"schema": {...}}
 nlohmann::json RankRefJson(int32_t rank, uint32_t rank_index);
 nlohmann::json RankInfoJson(const analysis::RankInfo& rank, uint32_t rank_index);
+nlohmann::json ClockJson(const analysis::HostClockInfo& clock);
 nlohmann::json CommunicatorJson(const Communicator& comm);
 nlohmann::json OperationJson(const OperationKey& key);
 nlohmann::json HangBody(const HangReport& report);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/answers/names.h"
+#include "analysis/answers/operation_feed.h"
 
 namespace rankscope::answers {
 
@@ -23,28 +24,24 @@ class ReportBuilder : public OperationSink {
         options_(options),
         ranks_(recording.ranks()),
         communicators_(ranks_),
-        matcher_(ranks_, communicators_, WithRoomForKernels(ranks_, options.matcher), this),
+        feed_(ranks_, communicators_, options.matcher, this),
         hang_(ranks_, communicators_, options.hang),
         skew_(ranks_, recording.clocks(), communicators_, options.skew),
         totals_(ranks_),
         gpu_(ranks_, options.kernels_kept),
-        phases_(ranks_, options.ranges_kept),
-        joiner_(ranks_, [this](const JoinedKernel& kernel) {
-          for (const auto& operation : kernel.operations) matcher_.Add(CompletionOf(kernel, operation));
-        }) {}
+        phases_(ranks_, options.ranges_kept) {}
 
   Report Build() {
     StartCounts();
     report_.unfinished = CollectUnfinished(ranks_, communicators_);
     report_.warnings = recording_.warnings();
     ReadEvents();
-    report_.join = joiner_.Finish();
-    matcher_.Finish();
+    report_.join = feed_.Finish();
     report_.gpu = gpu_.Finish();
     report_.phases = phases_.Finish();
     report_.skew = skew_.Finish();
     report_.totals = totals_.Finish();
-    report_.matcher = matcher_.stats();
+    report_.matcher = feed_.stats();
     report_.coverage = DescribeCoverage(ranks_, communicators_, report_.matcher);
     if (report_.operations_with_gpu_times > 0) LeaveOutNotesOnEnds();
     report_.hang = hang_.Finish();
@@ -85,20 +82,6 @@ class ReportBuilder : public OperationSink {
     }
   }
 
-  // A kernel may be tied to its operation long after that has ended on the network.
-  static MatcherOptions WithRoomForKernels(const std::vector<RankInfo>& ranks, MatcherOptions matcher) {
-    const bool kernels = std::any_of(ranks.begin(), ranks.end(), [](const RankInfo& rank) {
-      return std::any_of(rank.kinds.begin(), rank.kinds.end(), [](const analysis::KindCountInfo& kind) {
-        return kind.kind == static_cast<uint16_t>(EventKind::kGpuKernel) && kind.read > 0;
-      });
-    });
-    const JoinOptions join;
-    if (!kernels) return matcher;
-    matcher.linger_ns += join.hold_ns + join.reorder_ns;
-    matcher.linger_unfinished_ns += join.hold_ns + join.reorder_ns;
-    return matcher;
-  }
-
   void ReadEvents() {
     const auto stream = recording_.Events(WantedKinds());
     std::vector<Event> batch(4096);
@@ -116,18 +99,13 @@ class ReportBuilder : public OperationSink {
 
   // What is not there is not asked for: a recording of NCCL alone is read as before.
   analysis::KindMask WantedKinds() {
-    analysis::KindMask there = 0;
-    for (const RankInfo& rank : ranks_) {
-      for (const analysis::KindCountInfo& kind : rank.kinds) {
-        if (kind.kind < schema::kEventKindLimit && kind.committed > 0) there |= analysis::KindMask{1} << kind.kind;
-      }
-    }
+    const analysis::KindMask there = RecordedKinds(ranks_);
     wants_gpu_ = (there & GpuCollector::Kinds()) != 0;
     const analysis::KindMask host = analysis::MaskOf(EventKind::kRange) | analysis::MaskOf(EventKind::kFileIo) |
                                     analysis::MaskOf(EventKind::kHostSample);
     wants_phases_ = (there & host) != 0;
-    analysis::KindMask wanted = MatcherKinds() | HangCollector::Kinds();
-    if (wants_gpu_) wanted |= GpuCollector::Kinds() | KernelJoiner::Kinds();
+    analysis::KindMask wanted = feed_.Kinds() | HangCollector::Kinds();
+    if (wants_gpu_) wanted |= GpuCollector::Kinds();
     if (wants_phases_) wanted |= PhaseCollector::Kinds();
     return wanted;
   }
@@ -139,11 +117,8 @@ class ReportBuilder : public OperationSink {
     }
     report_.window_end_ns = std::max(report_.window_end_ns, event.end_ns);
     CountEvent(event);
-    matcher_.Add(event);
-    if (wants_gpu_) {
-      joiner_.Add(event);
-      gpu_.Add(event);
-    }
+    feed_.Add(event);
+    if (wants_gpu_) gpu_.Add(event);
     if (wants_phases_) phases_.Add(event);
     const auto kind = static_cast<EventKind>(event.kind);
     if (kind == EventKind::kP2p || kind == EventKind::kOpEvicted) hang_.Add(event);
@@ -272,13 +247,12 @@ class ReportBuilder : public OperationSink {
   Report report_;
   std::vector<size_t> first_count_;  // by communicator: its first entry in report_.counts
   uint64_t evicted_kept_ = 0;
-  OperationMatcher matcher_;
+  OperationFeed feed_;
   HangCollector hang_;
   SkewCollector skew_;
   TotalsCollector totals_;
   GpuCollector gpu_;
   PhaseCollector phases_;
-  KernelJoiner joiner_;
   bool wants_gpu_ = false, wants_phases_ = false;
 };
 

@@ -311,12 +311,7 @@ json RanksJson(const std::vector<analysis::RankInfo>& ranks) {
 
 json ClocksJson(const std::vector<analysis::HostClockInfo>& clocks) {
   json list = json::array();
-  for (const auto& clock : clocks) {
-    list.push_back({{"host", clock.host},
-                    {"boot_id", clock.boot_id},
-                    {"offset_ns", clock.offset_ns},
-                    {"bound_ns", clock.bound_ns < 0 ? json(nullptr) : json(clock.bound_ns)}});
-  }
+  for (const auto& clock : clocks) list.push_back(ClockJson(clock));
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analysis/answers/bandwidth.h"
+#include "analysis/answers/clock_text.h"
 #include "analysis/answers/format.h"
 #include "analysis/answers/gpu_text.h"
 #include "analysis/answers/names.h"
@@ -383,24 +384,6 @@ void AddCoverage(const Report& report, const TextStyle& style, std::string* text
   }
   if (!any) absl::StrAppend(text, style.Wrap("nothing: no event was dropped or overwritten", 2));
   for (const std::string& warning : report.warnings) absl::StrAppend(text, style.Wrap(warning, 2));
-}
-
-std::string ClockSentence(const Report& report) {
-  double residual_ns = 0;
-  for (const auto& rank : report.ranks) residual_ns = std::max(residual_ns, rank.clock_residual_ns);
-  const std::string inside = FormatDuration(static_cast<int64_t>(std::min(residual_ns, 9e18)));
-  if (report.hosts.size() < 2)
-    return absl::StrCat("one host, one clock: times of two ranks compare to within ", inside);
-  std::string text = absl::StrCat("within a host times of two ranks compare to within ", inside, "; between hosts ");
-  int64_t bound_ns = 0;
-  for (const auto& clock : report.clocks) bound_ns = std::max(bound_ns, clock.bound_ns);
-  if (report.skew.clock_error_assumed) {
-    return absl::StrCat(text,
-                        "the hosts' own wall clocks are taken, whose error is not known: waits between hosts below ",
-                        FormatDuration(report.skew.clock_error_ns), " are charged to nobody (",
-                        Plural(report.skew.waits_below_clock, "wait"), ")");
-  }
-  return absl::StrCat(text, "to within ", FormatDuration(bound_ns));
 }
 
 std::string NextCommand(const Report& report, const TextOptions& options) {

@@ -44,11 +44,11 @@ SkewCollector::SkewCollector(const std::vector<analysis::RankInfo>& ranks,
     const std::string name = absl::StrCat(ranks[r].host, "\n", ranks[r].boot_id);
     const auto [place, is_new] = hosts.emplace(name, static_cast<uint32_t>(hosts.size()));
     if (is_new) {
-      int64_t bound_ns = -1;
+      HostError error;
       for (const auto& clock : clocks) {
-        if (clock.host == ranks[r].host && clock.boot_id == ranks[r].boot_id) bound_ns = clock.bound_ns;
+        if (clock.host == ranks[r].host && clock.boot_id == ranks[r].boot_id) error = {clock.group, clock.error_ns};
       }
-      bound_ns_.push_back(bound_ns);
+      host_error_.push_back(error);
     }
     host_of_.push_back(place->second);
     const double residual_ns = ranks[r].clock_residual_ns;
@@ -60,8 +60,16 @@ int64_t SkewCollector::ClockError(uint32_t rank_a, uint32_t rank_b) const {
   const int64_t own_ns = residual_ns_[rank_a] + residual_ns_[rank_b];
   const uint32_t a = host_of_[rank_a], b = host_of_[rank_b];
   if (a == b) return own_ns;
-  if (bound_ns_[a] < 0 || bound_ns_[b] < 0) return own_ns + options_.unbounded_clock_error_ns;
-  return own_ns + bound_ns_[a] + bound_ns_[b];
+  if (!Aligned(a, b)) return own_ns + options_.unbounded_clock_error_ns;
+  return own_ns + host_error_[a].error_ns + host_error_[b].error_ns;
+}
+
+// Whether their clocks were aligned with each other, so that the error is known. Figures of a file are not trusted.
+bool SkewCollector::Aligned(uint32_t host_a, uint32_t host_b) const {
+  constexpr int64_t kLargest = int64_t{1} << 60;
+  const HostError &a = host_error_[host_a], &b = host_error_[host_b];
+  return a.group >= 0 && a.group == b.group && a.error_ns >= 0 && b.error_ns >= 0 && a.error_ns < kLargest &&
+         b.error_ns < kLargest;
 }
 
 void SkewCollector::Add(const MatchedOperation& operation) {
@@ -323,8 +331,7 @@ Skew SkewCollector::Finish() {
             [](const SkewedOperation& a, const SkewedOperation& b) { return a.skew_ns > b.skew_ns; });
   for (uint32_t a = 0; a < host_of_.size(); ++a) {
     result_.clock_error_ns = std::max(result_.clock_error_ns, ClockError(0, a));
-    result_.clock_error_assumed |=
-        host_of_[a] != host_of_[0] && (bound_ns_[host_of_[a]] < 0 || bound_ns_[host_of_[0]] < 0);
+    result_.clock_error_assumed |= host_of_[a] != host_of_[0] && !Aligned(host_of_[a], host_of_[0]);
   }
   FindStragglers();
   std::sort(result_.stragglers.begin(), result_.stragglers.end(),

@@ -24,7 +24,7 @@ struct SkewOptions {
   double times_the_median = 3;
   // Chance to accuse anyone in a healthy job, for the test of recurrence.
   double false_accusation = 0.01;
-  // Error taken for clocks of two hosts whose offset has no provable bound (NTP; fleets are known to differ by ms).
+  // Error taken for clocks of two hosts that were not aligned (NTP; fleets are known to differ by ms).
   int64_t unbounded_clock_error_ns = 1'000'000;
   size_t largest = 10;  // operations with the largest skew to keep
 };
@@ -83,7 +83,7 @@ struct Skew {
   uint64_t blocks = 0;                   // blocks of operations in which somebody waited
   int64_t window_begin_ns = 0, window_end_ns = 0;  // first to last arrival of what counts
   int64_t clock_error_ns = 0;                      // largest error taken for two ranks' clocks
-  bool clock_error_assumed = false;                // no provable bound between some hosts
+  bool clock_error_assumed = false;                // some hosts' clocks were not aligned
 };
 
 class SkewCollector {
@@ -99,6 +99,7 @@ class SkewCollector {
   void Enqueue(const MatchedOperation& operation, bool charged);
   void Charge(const OperationWaits& waits);
   int64_t ClockError(uint32_t rank_a, uint32_t rank_b) const;
+  bool Aligned(uint32_t host_a, uint32_t host_b) const;
   void KeepIfLarge(const MatchedOperation& operation);
   std::vector<double>& OpenBlock();
   void CountInBlock();
@@ -115,7 +116,11 @@ class SkewCollector {
   std::vector<std::vector<double>> cost_ns_;                // by communicator and member
   std::vector<uint32_t> host_of_;                           // by rank_index
   std::vector<int64_t> residual_ns_;                        // by rank_index
-  std::vector<int64_t> bound_ns_;                           // by host
+  struct HostError {
+    int32_t group = -1;
+    int64_t error_ns = -1;
+  };
+  std::vector<HostError> host_error_;        // by host
   std::vector<std::vector<double>> blocks_;  // of consecutive operations: caused mean wait by rank_index
   uint64_t operations_per_block_ = 1;
   uint64_t in_block_ = 0;    // operations in the last block

@@ -251,7 +251,7 @@ TEST(SkewTest, WaitsBelowTheClockErrorBetweenHostsAreChargedToNobody) {
   auto& ranks = recording.mutable_ranks();
   ranks[1].host = "node1";
   ranks[1].boot_id = "boot1";
-  recording.mutable_clocks() = {{"node0", "boot0", 0, -1}, {"node1", "boot1", 0, -1}};
+  recording.mutable_clocks() = {{.host = "node0", .boot_id = "boot0"}, {.host = "node1", .boot_id = "boot1"}};
   const auto comm = recording.AddComm(1, All(2));
   for (int64_t i = 0; i < 50; ++i) {
     recording.Collective(comm, {}, {kStartNs + i * 10 * kMs, kStartNs + i * 10 * kMs + 900'000});
@@ -264,17 +264,31 @@ TEST(SkewTest, WaitsBelowTheClockErrorBetweenHostsAreChargedToNobody) {
   EXPECT_EQ(skew.clock_error_ns, 1'000'000);
 }
 
-TEST(SkewTest, AProvableBoundBetweenHostsIsUsed) {
+TEST(SkewTest, TheErrorOfAlignedClocksIsUsed) {
   FakeRecording recording(2);
   auto& ranks = recording.mutable_ranks();
   ranks[1].host = "node1";
-  recording.mutable_clocks() = {{"node0", "boot0", 0, 20'000}, {"node1", "boot0", 0, 30'000}};
+  recording.mutable_clocks() = {{.host = "node0", .boot_id = "boot0", .error_ns = 20'000, .group = 0},
+                                {.host = "node1", .boot_id = "boot0", .error_ns = 30'000, .group = 0}};
   const auto comm = recording.AddComm(1, All(2));
   recording.Collective(comm, {}, {kStartNs, kStartNs + 49'000});
   recording.Collective(comm, {}, {kStartNs + kMs, kStartNs + kMs + 51'000});
   const Skew skew = BuildReport(recording).skew;
   EXPECT_EQ(skew.waits_below_clock, 1u);
   EXPECT_EQ(skew.ranks[1].caused_wait_ns, 51'000);
+}
+
+TEST(SkewTest, ClocksOfDifferentGroupsDoNotCompare) {
+  FakeRecording recording(2);
+  auto& ranks = recording.mutable_ranks();
+  ranks[1].host = "node1";
+  recording.mutable_clocks() = {{.host = "node0", .boot_id = "boot0", .error_ns = 0, .group = 0},
+                                {.host = "node1", .boot_id = "boot0", .error_ns = 0, .group = 1}};
+  const auto comm = recording.AddComm(1, All(2));
+  recording.Collective(comm, {}, {kStartNs, kStartNs + 900'000});
+  const Skew skew = BuildReport(recording).skew;
+  EXPECT_EQ(skew.waits_below_clock, 1u);
+  EXPECT_TRUE(skew.clock_error_assumed);
 }
 
 TEST(SkewTest, AThousandRanksNameTheSlowOne) {

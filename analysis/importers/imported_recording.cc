@@ -174,18 +174,23 @@ void ImportedRecording::Finish(const std::string& job) {
   for (const RankInfo& rank : ranks_) {
     const auto known =
         std::find_if(clocks_.begin(), clocks_.end(), [&](const HostClockInfo& c) { return c.host == rank.host; });
-    if (known == clocks_.end()) clocks_.push_back({rank.host, "", 0, -1});
+    if (known != clocks_.end()) continue;
+    HostClockInfo clock;
+    clock.host = rank.host;
+    clocks_.push_back(std::move(clock));
   }
   LeaveUnmatched();
 }
 
-std::unique_ptr<EventStream> ImportedRecording::Events(KindMask kinds) const {
+std::unique_ptr<EventStream> ImportedRecording::Events(KindMask kinds) const { return MergeSources(Sources(kinds)); }
+
+std::vector<std::unique_ptr<EventSource>> ImportedRecording::Sources(KindMask kinds) const {
   std::vector<std::unique_ptr<EventSource>> sources;
   for (size_t r = 0; r < stored_.size(); ++r) {
     sources.push_back(std::make_unique<StoredSource>(stored_[r].events, stored_[r].count, static_cast<uint32_t>(r),
                                                      kinds, &stored_[r].unmatched));
   }
-  return MergeSources(std::move(sources));
+  return sources;
 }
 
 }  // namespace rankscope::analysis

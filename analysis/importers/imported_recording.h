@@ -42,6 +42,7 @@ class ImportedRecording : public Recording {
   const std::vector<HostClockInfo>& clocks() const override { return clocks_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
   std::unique_ptr<EventStream> Events(KindMask kinds) const override;
+  std::vector<std::unique_ptr<EventSource>> Sources(KindMask kinds) const override;
 
  private:
   struct Stored {

@@ -15,15 +15,6 @@
 
 namespace rankscope::analysis {
 
-// The events of one lane, or of one (rank, kind) of a timeline, in order of their end.
-class EventSource {
- public:
-  virtual ~EventSource() = default;
-  // Fills the front of `out`; 0 = the end.
-  virtual size_t Read(absl::Span<Event> out) = 0;
-  virtual absl::Status status() const { return absl::OkStatus(); }
-};
-
 // Equal times keep the order of `sources`. A source whose times step back is taken as if its time had stood still.
 std::unique_ptr<EventStream> MergeSources(std::vector<std::unique_ptr<EventSource>> sources);
 

@@ -85,7 +85,8 @@ class RingRecording : public Recording {
   const std::vector<HostClockInfo>& clocks() const override { return clocks_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
 
-  std::unique_ptr<EventStream> Events(KindMask kinds) const override {
+  std::unique_ptr<EventStream> Events(KindMask kinds) const override { return MergeSources(Sources(kinds)); }
+  std::vector<std::unique_ptr<EventSource>> Sources(KindMask kinds) const override {
     std::vector<std::unique_ptr<EventSource>> sources;
     for (const auto& ring : rings_) {
       for (const LaneWindow& lane : ring->lanes()) {
@@ -94,7 +95,7 @@ class RingRecording : public Recording {
         sources.push_back(std::move(source));
       }
     }
-    return MergeSources(std::move(sources));
+    return sources;
   }
 
  private:

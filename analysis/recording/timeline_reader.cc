@@ -105,14 +105,15 @@ class TimelineRecording : public Recording {
   const std::vector<HostClockInfo>& clocks() const override { return clocks_; }
   const std::vector<std::string>& warnings() const override { return warnings_; }
 
-  std::unique_ptr<EventStream> Events(KindMask kinds) const override {
+  std::unique_ptr<EventStream> Events(KindMask kinds) const override { return MergeSources(Sources(kinds)); }
+  std::vector<std::unique_ptr<EventSource>> Sources(KindMask kinds) const override {
     std::map<std::pair<uint32_t, uint16_t>, std::vector<const CheckedChunk*>> streams;
     for (const CheckedChunk& chunk : chunks_) {
       if (((kinds >> chunk.kind) & 1) != 0) streams[{chunk.rank_index, chunk.kind}].push_back(&chunk);
     }
     std::vector<std::unique_ptr<EventSource>> sources;
     for (auto& [key, chunks] : streams) sources.push_back(std::make_unique<ChunkSource>(std::move(chunks)));
-    return MergeSources(std::move(sources));
+    return sources;
   }
 
  private:
@@ -140,7 +141,17 @@ class TimelineRecording : public Recording {
         const auto text = [](const flatbuffers::String* s) {
           return s == nullptr ? std::string() : CleanText(s->c_str());
         };
-        clocks_.push_back({text(clock->host()), text(clock->boot_id()), clock->offset_ns(), clock->bound_ns()});
+        HostClockInfo info;
+        info.host = text(clock->host());
+        info.boot_id = text(clock->boot_id());
+        info.offset_ns = clock->offset_ns();
+        info.bound_ns = clock->bound_ns();
+        info.error_ns = clock->error_ns();
+        info.drift_ppb = clock->drift_ppb();
+        info.operations = clock->operations();
+        info.group = clock->group();
+        info.contradictions = clock->contradictions();
+        clocks_.push_back(std::move(info));
       }
     }
     return absl::OkStatus();

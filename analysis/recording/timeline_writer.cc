@@ -128,13 +128,18 @@ class Writer {
   absl::Status WriteHeader() {
     std::vector<flatbuffers::Offset<tl::HostClock>> clocks;
     for (const HostClockInfo& clock : recording_.clocks()) {
-      clocks.push_back(tl::CreateHostClock(builder_, builder_.CreateString(clock.host),
-                                           builder_.CreateString(clock.boot_id), clock.offset_ns, clock.bound_ns));
+      clocks.push_back(tl::CreateHostClock(
+          builder_, builder_.CreateString(clock.host), builder_.CreateString(clock.boot_id), clock.offset_ns,
+          clock.bound_ns, clock.error_ns, clock.drift_ppb, clock.operations, clock.group, clock.contradictions));
     }
     const auto alignment = builder_.CreateVector(clocks);
     const auto writer = builder_.CreateString("rankscope");
     const auto job = builder_.CreateString(recording_.ranks().empty() ? "" : recording_.ranks()[0].job);
-    const auto method = builder_.CreateString(recording_.clocks().size() <= 1 ? "one-host" : "wall-clock");
+    const bool aligned = std::any_of(recording_.clocks().begin(), recording_.clocks().end(),
+                                     [](const HostClockInfo& clock) { return clock.group >= 0; });
+    const auto method = builder_.CreateString(recording_.clocks().size() <= 1 ? "one-host"
+                                              : aligned                       ? "operations"
+                                                                              : "wall-clock");
     const auto header = tl::CreateHeader(builder_, kFormatMajor, kFormatMinor, writer, job,
                                          static_cast<uint64_t>(time(nullptr)) * 1'000'000'000, alignment, method);
     return Finish(tl::Body::Header, header.Union(), 0, 0, 0, 0, 0);

@@ -51,6 +51,9 @@ class FirstOf : public analysis::Recording {
   std::unique_ptr<analysis::EventStream> Events(analysis::KindMask kinds) const override {
     return std::make_unique<FirstEvents>(whole_.Events(kinds));
   }
+  std::vector<std::unique_ptr<analysis::EventSource>> Sources(analysis::KindMask kinds) const override {
+    return whole_.Sources(kinds);
+  }
 
  private:
   const analysis::Recording& whole_;
