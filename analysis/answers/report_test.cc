@@ -49,6 +49,46 @@ TEST(ReportTest, BeginsWithWhoOthersWaitFor) {
   EXPECT_THAT(text, HasSubstr("one host, one clock"));
 }
 
+// Two hosts of two ranks each, with these clocks.
+std::string ClockTextOf(const std::vector<analysis::HostClockInfo>& clocks) {
+  FakeRecording recording = SlowRank(4, 2, 41);
+  for (uint32_t r = 2; r < 4; ++r) recording.mutable_ranks()[r].host = "node1";
+  for (analysis::RankInfo& rank : recording.mutable_ranks()) rank.boot_id = "boot-" + rank.host;
+  recording.mutable_clocks() = clocks;
+  for (analysis::HostClockInfo& clock : recording.mutable_clocks()) clock.boot_id = "boot-" + clock.host;
+  return RenderText(BuildReport(recording), {.width = 0});
+}
+
+TEST(ReportTest, SaysHowWellTimesOfTwoHostsCompare) {
+  analysis::HostClockInfo reference, other;
+  reference.host = "node0";
+  other.host = "node1";
+  EXPECT_THAT(ClockTextOf({reference, other}),
+              HasSubstr("between hosts the hosts' own wall clocks are taken, whose error "
+                        "is not known: waits between hosts below 1.00 ms"));
+  reference.group = other.group = 0;
+  reference.error_ns = reference.bound_ns = 0;
+  reference.operations = 500;
+  other.operations = 480;
+  other.error_ns = 6000;
+  other.bound_ns = 90'000;
+  other.offset_ns = -40'000'000;
+  other.drift_ppb = -30'000;
+  const std::string aligned = ClockTextOf({reference, other});
+  EXPECT_THAT(aligned,
+              HasSubstr("the clocks of 2 hosts were aligned by the operations that they share (480 or more each): "
+                        "a host's times are within 6.00 us by the estimate's spread, and provably within 90.0 us"));
+  EXPECT_THAT(aligned, HasSubstr("Corrected: up to 40.0 ms (node1), drift up to 30.0 ppm (node1)."));
+  EXPECT_THAT(aligned, Not(HasSubstr("wall clock")));
+  EXPECT_THAT(aligned, HasSubstr("Waits between hosts below 6.00 us are charged to nobody"));
+
+  other.contradictions = reference.contradictions = 3;
+  EXPECT_THAT(ClockTextOf({reference, other}), HasSubstr("3 operations ended before somebody had come"));
+  analysis::HostClockInfo alone;
+  alone.host = "node2";
+  EXPECT_THAT(ClockTextOf({reference, other, alone}), HasSubstr("1 host (node2) took part in too few operations"));
+}
+
 TEST(ReportTest, SaysWhenNobodyStandsOut) {
   FakeRecording recording(2);
   const auto comm = recording.AddComm(1, All(2));
