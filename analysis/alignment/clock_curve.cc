@@ -133,9 +133,7 @@ void ClockConverter::Seek(int64_t at_ns) {
 }
 
 int64_t ClockConverter::Apply(int64_t at_ns) const {
-  // Times come from files: what can't be a time of this millennium is left as it is.
-  constexpr int64_t kFar = int64_t{1} << 62;
-  if (at_ns <= 0 || at_ns >= kFar) return at_ns;
+  if (!IsTime(at_ns)) return at_ns;
   const double add_ns = correction_ns_ + slope_ * static_cast<double>(at_ns - base_ns_);
   if (!(add_ns > -0x1p61 && add_ns < 0x1p61)) return at_ns;
   return std::max<int64_t>(1, at_ns + std::llround(add_ns));

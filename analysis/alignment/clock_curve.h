@@ -12,6 +12,9 @@
 
 namespace rankscope::alignment {
 
+// Times come from files: what is not known, or can't be a time of this millennium, is none.
+inline bool IsTime(int64_t ns) { return ns > 0 && ns < int64_t{1} << 62; }
+
 struct CurvePoint {
   int64_t at_ns = 0;
   double correction_ns = 0;

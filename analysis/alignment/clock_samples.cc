@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "analysis/alignment/clock_curve.h"
 #include "analysis/answers/operation_feed.h"
+#include "analysis/median.h"
 
 namespace rankscope::alignment {
 
@@ -28,8 +30,6 @@ bool HoldsEverybody(uint8_t func) {
   }
 }
 
-bool IsTime(int64_t ns) { return ns > 0 && ns < int64_t{1} << 62; }
-
 class Collector : public answers::OperationSink {
  public:
   Collector(const answers::Communicators& communicators, const std::vector<uint32_t>& host_of,
@@ -48,11 +48,10 @@ class Collector : public answers::OperationSink {
     sampled.count = static_cast<uint32_t>(hosts_.size());
     sampled.shortest_ns = INT64_MAX;
     for (Host& host : hosts_) {
-      const auto middle = host.ends_ns.begin() + static_cast<std::ptrdiff_t>(host.ends_ns.size() / 2);
-      std::nth_element(host.ends_ns.begin(), middle, host.ends_ns.end());
+      const int64_t middle_end_ns = analysis::UpperMedian(&host.ends_ns);
       const int64_t first_end_ns = *std::min_element(host.ends_ns.begin(), host.ends_ns.end());
-      samples_.parts.push_back({host.host, host.arrival_ns, first_end_ns, *middle});
-      sampled.shortest_ns = std::min(sampled.shortest_ns, *middle - host.arrival_ns);
+      samples_.parts.push_back({host.host, host.arrival_ns, first_end_ns, middle_end_ns});
+      sampled.shortest_ns = std::min(sampled.shortest_ns, middle_end_ns - host.arrival_ns);
     }
     samples_.operations.push_back(sampled);
     if (samples_.parts.size() > most_parts_) Thin();

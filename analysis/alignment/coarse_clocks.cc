@@ -1,24 +1,16 @@
 // See coarse_clocks.h.
 #include "analysis/alignment/coarse_clocks.h"
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "analysis/answers/communicators.h"
+#include "analysis/median.h"
 
 namespace rankscope::alignment {
 
 namespace {
 
 constexpr int64_t kNearNs = 1'000'000'000;
-
-bool IsTime(int64_t ns) { return ns > 0 && ns < int64_t{1} << 62; }
-
-int64_t Median(std::vector<int64_t>* values) {
-  const auto middle = values->begin() + static_cast<std::ptrdiff_t>(values->size() / 2);
-  std::nth_element(values->begin(), middle, values->end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -42,7 +34,7 @@ std::vector<int64_t> CoarseOffsets(const std::vector<analysis::RankInfo>& ranks,
         if (known[host] && IsTime(init_ns(member))) created_ns.push_back(init_ns(member) + offset_ns[host]);
       }
       if (created_ns.empty()) continue;
-      const int64_t then_ns = Median(&created_ns);
+      const int64_t then_ns = analysis::UpperMedian(&created_ns);
       for (const answers::Member& member : comm.members) {
         const uint32_t host = host_of[member.rank_index];
         if (!known[host] && IsTime(init_ns(member))) votes[host].push_back(then_ns - init_ns(member));
@@ -51,7 +43,7 @@ std::vector<int64_t> CoarseOffsets(const std::vector<analysis::RankInfo>& ranks,
     for (uint32_t h = 0; h < hosts; ++h) {
       if (known[h] || votes[h].empty()) continue;
       grew = known[h] = true;
-      const int64_t median_ns = Median(&votes[h]);
+      const int64_t median_ns = analysis::UpperMedian(&votes[h]);
       if (std::abs(median_ns) > kNearNs) offset_ns[h] = median_ns;
     }
   }

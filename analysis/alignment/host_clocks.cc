@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "analysis/alignment/provable_bound.h"
+#include "analysis/median.h"
 
 namespace rankscope::alignment {
 
@@ -200,9 +201,7 @@ class Estimator {
         distances.push_back(std::abs(CorrectionBy(ops[i], part) - fits_[part.host].curve.At(part.middle_end_ns)));
       }
     }
-    const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
-    std::nth_element(distances.begin(), middle, distances.end());
-    return *middle;
+    return analysis::UpperMedian(&distances);
   }
 
   // What takes a host's time to the reference's own clock: to the common time by its curve, and back from there by

@@ -18,14 +18,13 @@ using analysis::HostClockInfo;
 // What the figures of the aligned hosts are at worst. Figures come from a file: nothing overflows.
 struct Alignment {
   size_t aligned = 0, alone = 0;
-  std::map<int32_t, size_t> groups;
   bool bound_known = true;
   int64_t error_ns = 0, bound_ns = 0;
   const HostClockInfo* farthest = nullptr;  // from its group's reference
   const HostClockInfo* fastest = nullptr;   // by drift
   const HostClockInfo* first_alone = nullptr;
   uint64_t fewest_operations = UINT64_MAX;
-  std::map<int32_t, uint64_t> contradictions;
+  std::map<int32_t, uint64_t> contradictions;  // by group
 };
 
 uint64_t Size(int64_t value) { return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
@@ -40,7 +39,6 @@ Alignment Summarise(const std::vector<HostClockInfo>& clocks) {
       continue;
     }
     ++sum.aligned;
-    ++sum.groups[clock.group];
     sum.error_ns = std::max(sum.error_ns, clock.error_ns);
     sum.bound_ns = std::max(sum.bound_ns, clock.bound_ns);
     sum.bound_known &= clock.bound_ns >= 0;
@@ -71,8 +69,8 @@ std::string AlignedText(const Alignment& sum) {
   if (sum.fastest->drift_ppb != 0) {
     absl::StrAppend(&text, ", drift up to ", DriftText(sum.fastest->drift_ppb), " (", sum.fastest->host, ")");
   }
-  if (sum.groups.size() > 1) {
-    absl::StrAppend(&text, ". They form ", sum.groups.size(),
+  if (sum.contradictions.size() > 1) {
+    absl::StrAppend(&text, ". They form ", sum.contradictions.size(),
                     " groups that have no operation in common, whose clocks don't compare");
   }
   uint64_t contradictions = 0;
