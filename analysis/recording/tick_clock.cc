@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/median.h"
 #include "schema/ring_abi.h"
 
 namespace rankscope::analysis {
@@ -34,13 +35,6 @@ bool PlausibleSample(const ClockSample& sample) {
   return sample.ticks != 0 && sample.ticks < (uint64_t{1} << 63) && sample.monotonic_ns < kLargestNs;
 }
 
-template <typename T>
-T MedianOf(std::vector<T> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Sorted by ticks, strictly growing, without those whose window is much wider than usual.
 std::vector<ClockSample> UsableSamples(absl::Span<const ClockSample> samples) {
   std::vector<ClockSample> usable;
@@ -51,7 +45,7 @@ std::vector<ClockSample> UsableSamples(absl::Span<const ClockSample> samples) {
     windows.push_back(sample.uncertainty_ns);
   }
   if (usable.empty()) return usable;
-  const uint64_t usual_ns = std::min(MedianOf(windows), kLargestNs);
+  const uint64_t usual_ns = std::min(UpperMedian(&windows), kLargestNs);
   usable.erase(std::remove_if(usable.begin(), usable.end(),
                               [&](const ClockSample& s) { return s.uncertainty_ns > 10 * usual_ns + 1000; }),
                usable.end());
@@ -73,7 +67,7 @@ double RobustSlope(const std::vector<ClockSample>& samples) {
     const double ns = Distance(samples[i].monotonic_ns, samples[i + half].monotonic_ns);
     if (ticks > 0 && ns > 0) slopes.push_back(ns / ticks);
   }
-  return slopes.empty() ? 0.0 : MedianOf(slopes);
+  return slopes.empty() ? 0.0 : UpperMedian(&slopes);
 }
 
 // Without the pairs that no disciplined clock could have given, and without steps backwards.
@@ -84,7 +78,8 @@ std::vector<ClockSample> DropOutliers(const std::vector<ClockSample>& samples, d
     intercepts.push_back(Distance(origin.monotonic_ns, sample.monotonic_ns) -
                          Distance(origin.ticks, sample.ticks) * slope);
   }
-  const double line_ns = MedianOf(intercepts);
+  std::vector<double> unordered = intercepts;
+  const double line_ns = UpperMedian(&unordered);
   const double span_ns = Distance(samples.front().ticks, samples.back().ticks) * slope;
   std::vector<ClockSample> kept;
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -131,7 +126,7 @@ int64_t EpochOffset(absl::Span<const ClockSample> samples) {
     if (!PlausibleSample(sample) || sample.realtime_ns >= kLargestNs || sample.realtime_ns == 0) continue;
     offsets.push_back(static_cast<int64_t>(sample.realtime_ns) - static_cast<int64_t>(sample.monotonic_ns));
   }
-  return offsets.empty() ? 0 : MedianOf(std::move(offsets));
+  return offsets.empty() ? 0 : UpperMedian(&offsets);
 }
 
 void TickClock::BuildSegments(const std::vector<ClockSample>& knots, double ns_per_tick, int64_t offset_ns) {
